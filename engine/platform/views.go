@@ -135,32 +135,32 @@ func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
 // endOf says in the past tense how a run without a point ended; outcomes are words of kinds.
 func endOf(outcome string, runs int64) string {
 	switch outcome {
-	case "", "ok":
+	case "", agon.OutcomeOK:
 		if runs > 1 {
 			return "ended as they should and scored 0"
 		}
 		return "ended as it should and scored 0"
-	case "empty":
+	case agon.OutcomeEmpty:
 		return "returned nothing"
-	case "invalid":
+	case agon.OutcomeInvalid:
 		return "returned something that is not an answer"
-	case "raised":
+	case agon.OutcomeRaised:
 		return "raised an error"
-	case "exited":
+	case agon.OutcomeExited:
 		return "ended without an answer"
-	case "load_error":
+	case agon.OutcomeLoadError:
 		return "could not be loaded"
-	case "missing_entrypoint":
+	case agon.OutcomeNoEntry:
 		return "had no entry point"
-	case "timeout":
+	case agon.OutcomeTimeout:
 		return "took too long"
-	case "oom":
+	case agon.OutcomeOOM:
 		return "ran out of memory"
-	case "limit", "output_limit":
+	case agon.OutcomeLimit, agon.OutcomeOutputLimit:
 		return "went over a limit of the box"
-	case "killed":
+	case agon.OutcomeKilled:
 		return "was killed"
-	case "bad_patch":
+	case agon.OutcomeBadPatch:
 		return "returned a patch that breaks a rule"
 	}
 	return "ended with: " + strings.ReplaceAll(outcome, "_", " ")

@@ -509,7 +509,7 @@ func (w *watchedBox) record() {
 	})
 }
 
-// recorder stamps events and keeps them until they are sent.
+// recorder stamps events and keeps them until they are acknowledged.
 type recorder struct {
 	run     string
 	attempt int
@@ -517,8 +517,7 @@ type recorder struct {
 
 	mu   sync.Mutex // guards below
 	seq  int64
-	all  []agon.Event
-	sent int
+	kept []agon.Event     // in order; those that were acknowledged are gone
 	sink func(agon.Event) // optional, called in order under mu
 }
 
@@ -535,7 +534,7 @@ func (r *recorder) add(typ, taskKey string, data any) agon.Event {
 	defer r.mu.Unlock()
 	r.seq++
 	ev := agon.Event{Run: r.run, Attempt: r.attempt, Task: taskKey, Seq: r.seq, At: r.now().UTC(), Type: typ, Data: b}
-	r.all = append(r.all, ev)
+	r.kept = append(r.kept, ev)
 	if r.sink != nil {
 		r.sink(ev)
 	}
@@ -548,16 +547,15 @@ func (r *recorder) add(typ, taskKey string, data any) agon.Event {
 func (r *recorder) unsent(limit, size int) (out []agon.Event, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.all[r.sent:]
 	n, bytes := 0, 0
-	for n < len(all) && n < limit {
-		bytes += len(all[n].Data) + eventOverhead
+	for n < len(r.kept) && n < limit {
+		bytes += len(r.kept[n].Data) + eventOverhead
 		if n > 0 && bytes > size {
 			break
 		}
 		n++
 	}
-	return append([]agon.Event(nil), all[:n]...), n < len(all)
+	return slices.Clone(r.kept[:n]), n < len(r.kept)
 }
 
 // eventOverhead bounds what an event takes on the wire besides its data.
@@ -567,11 +565,12 @@ const eventOverhead = 512
 func (r *recorder) rest() []agon.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.all[r.sent:])
+	return slices.Clone(r.kept)
 }
 
+// ack drops the oldest n events: the platform has them.
 func (r *recorder) ack(n int) {
 	r.mu.Lock()
-	r.sent += n
+	r.kept = slices.Delete(r.kept, 0, n) // it clears what it drops
 	r.mu.Unlock()
 }

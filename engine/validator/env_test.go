@@ -46,6 +46,9 @@ func TestUnsent(t *testing.T) {
 	if evs, more := r.unsent(3, 1); len(evs) != 0 || more {
 		t.Errorf("nothing is left, got %d %v", len(evs), more)
 	}
+	if ev := r.add("note", "", big); ev.Seq != 7 || len(r.rest()) != 1 {
+		t.Errorf("event %d, %d held: what was acknowledged is gone, and the numbers go on", ev.Seq, len(r.rest()))
+	}
 }
 
 // The evidence of an attempt is that of all its sessions, in whatever order they

@@ -58,10 +58,6 @@ type Note struct {
 	Reason string
 }
 
-// GoodOutcomes are the words of a record that mean the agent did its part.
-// Every other word is the agent's failure unless evidence says otherwise.
-var GoodOutcomes = map[string]bool{"ok": true, "empty": true}
-
 // AssignFault decides whose failure an attempt was, FaultNone if nothing failed.
 // playErr and judgeErr are what the kind returned; solved says that the judge
 // gave full marks.
@@ -100,7 +96,7 @@ func AssignFault(o Observed, rec agon.Record, playErr, judgeErr error, solved bo
 		}
 		return agon.FaultAgent, "after the agent started: " + playErr.Error()
 	}
-	if !GoodOutcomes[rec.Outcome] {
+	if !agon.Ordinary(rec.Outcome) {
 		if !o.AgentStarted {
 			return agon.FaultValidator, "no agent was started, outcome " + rec.Outcome
 		}

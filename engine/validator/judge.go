@@ -36,7 +36,7 @@ func (p *Player) Judge(ctx context.Context, arenaKind string, spec agon.RunSpec,
 	if !ok {
 		return nil, fmt.Errorf("this validator does not judge %s", arenaKind)
 	}
-	if !GoodOutcomes[rec.Outcome] {
+	if !agon.Ordinary(rec.Outcome) {
 		return nil, fmt.Errorf("outcome %.40q is none that is judged", rec.Outcome)
 	}
 	e := &env{p: p, kind: k, job: Job{Run: spec, Attempt: attempt}, rec: &recorder{run: spec.Run, attempt: attempt, now: p.Now}, phase: PhaseJudge}

@@ -116,7 +116,7 @@ func (l *Loop) deliverOne(ctx context.Context, lease string) {
 	case l.cfg.Player.Now().Sub(m.At) > outboxFor:
 		log.Warn("a result of earlier was not answered in time, and is dropped", "run", m.Run)
 	default:
-		rec := &recorder{run: m.Run, attempt: m.Attempt, now: l.cfg.Player.Now, all: m.Events}
+		rec := &recorder{run: m.Run, attempt: m.Attempt, now: l.cfg.Player.Now, kept: m.Events}
 		err := l.reportOnce(ctx, lease, m.Files, rec, &m.Result)
 		if answered = err == nil || final(err); answered {
 			log.Info("a result of earlier was sent", "run", m.Run, "err", err)

@@ -105,12 +105,8 @@ type Attempt struct {
 	rec  *recorder
 }
 
-// Events returns the whole log.
-func (a *Attempt) Events() []agon.Event {
-	a.rec.mu.Lock()
-	defer a.rec.mu.Unlock()
-	return append([]agon.Event(nil), a.rec.all...)
-}
+// Events returns the log: all of it where no platform is sent it, as with Play.
+func (a *Attempt) Events() []agon.Event { return a.rec.rest() }
 
 // Play makes one attempt. It always returns an Attempt; ctx ending makes it
 // the validator's fault.
@@ -140,7 +136,7 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 	var scores []agon.Score
 	var judgeErr error
 	// A record that is the agent's failure needs no judge: it scores 0.
-	if playErr == nil && GoodOutcomes[record.Outcome] && ctx.Err() == nil {
+	if playErr == nil && agon.Ordinary(record.Outcome) && ctx.Err() == nil {
 		e.setPhase(PhaseJudge)
 		rec.Record(agon.EventPhase, "", map[string]any{"phase": agon.RunJudging, "outcome": record.Outcome})
 		if job.OnState != nil {

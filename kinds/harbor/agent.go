@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/agon-arena/agon"
+
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
@@ -163,7 +165,7 @@ func (e *entry) play(ctx context.Context, box sandbox.Box, s *stage, u turn, pri
 func returned(box sandbox.Box, done string) (why, detail string, err error) {
 	switch _, err := box.ReadFile(done, 1<<10); {
 	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
-		return "exited", "the process ended before the agent had returned", nil
+		return agon.OutcomeExited, "the process ended before the agent had returned", nil
 	case err != nil:
 		return "", "", fmt.Errorf("read the agent's end: %w", err)
 	}

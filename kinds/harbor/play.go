@@ -170,7 +170,7 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	case err != nil:
 		return agon.Record{}, err
 	}
-	rec.Outcome = "ok"
+	rec.Outcome = agon.OutcomeOK
 	for f, b := range left {
 		rec.Files[f] = b
 	}
@@ -258,7 +258,7 @@ func (w worker) run(ctx context.Context, spec sandbox.Spec) (map[string][]byte, 
 			return nil, err
 		}
 		if why != "" {
-			return nil, &outcome{"limit", why}
+			return nil, &outcome{agon.OutcomeLimit, why}
 		}
 		out[u.snapshot()] = left
 		if w.seen != nil {
@@ -410,7 +410,7 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, st
 	}
 	switch {
 	case x.Limit != "":
-		return "limit", x.Limit + " limit reached", nil
+		return agon.OutcomeLimit, x.Limit + " limit reached", nil
 	case x.Code != 0:
 		return "raised", raised(string(printed.Bytes()), x.Code), nil
 	}
@@ -446,7 +446,7 @@ func ended(x sandbox.Exit, err error, printed *kind.Printout) (why, detail strin
 	case err != nil:
 		return "", "", fmt.Errorf("run the agent: %w", err)
 	case x.Limit != "":
-		return "limit", x.Limit + " limit reached", nil
+		return agon.OutcomeLimit, x.Limit + " limit reached", nil
 	case x.Code != 0:
 		return "raised", raised(string(printed.Bytes()), x.Code), nil
 	}

@@ -110,7 +110,7 @@ func openClawEpisode(ctx context.Context, kits kit.List, c commands.EpisodeOptio
 	if err != nil {
 		return nil, fmt.Errorf("encode episode: %w", err)
 	}
-	e, err := b.report(sc, p, &validator.Attempt{Outcome: "ok", Files: map[string][]byte{kindpack.FileEpisode: raw}})
+	e, err := b.report(sc, p, &validator.Attempt{Outcome: agon.OutcomeOK, Files: map[string][]byte{kindpack.FileEpisode: raw}})
 	if err != nil {
 		return nil, err
 	}

@@ -246,7 +246,7 @@ func (x *rescoring) one(ctx context.Context, id string) error {
 	}
 	var scores []agon.Score
 	if len(files) > 0 && err == nil {
-		rec := agon.Record{Outcome: "ok", Files: map[string][]byte{}}
+		rec := agon.Record{Outcome: agon.OutcomeOK, Files: map[string][]byte{}}
 		for _, f := range files {
 			rec.Files[f.Path] = f.Content
 		}

@@ -96,7 +96,7 @@ func rescoringOf(t testing.TB, runs int, budget agon.Micros) (x *rescoring, ids 
 			if j == 0 && i == 0 {
 				text = said[2]
 			}
-			answers[j] = play.Pair{Task: ref.Key, Outcome: play.OutcomeOK, Response: &play.PairReply{Verdict: right[j], Justification: fmt.Sprintf("%s (%d)", text, i)}}
+			answers[j] = play.Pair{Task: ref.Key, Outcome: agon.OutcomeOK, Response: &play.PairReply{Verdict: right[j], Justification: fmt.Sprintf("%s (%d)", text, i)}}
 			r.Scores = append(r.Scores, agon.Score{Run: r.RunSpec.Run, Task: ref.Key, Value: 1, Solved: true, Scorer: "claim-1+" + judge.LexicalSupport})
 		}
 		b, err := play.EncodePairs(answers)

@@ -75,15 +75,15 @@ func (Fake) Play(ctx context.Context, env kind.Env, _ agon.Submission, r agon.Ru
 	case x.Limit != "":
 		return agon.Record{Outcome: "limit_" + x.Limit}, nil
 	case x.Code != 0:
-		return agon.Record{Outcome: "exited"}, nil
+		return agon.Record{Outcome: agon.OutcomeExited}, nil
 	}
 	b, err := box.ReadFile(ResultFile, 1<<10)
 	if errors.Is(err, sandbox.ErrNotExist) || errors.Is(err, sandbox.ErrUnsafe) {
-		return agon.Record{Outcome: "invalid"}, nil
+		return agon.Record{Outcome: agon.OutcomeInvalid}, nil
 	} else if err != nil {
 		return agon.Record{}, err
 	}
-	return agon.Record{Outcome: "ok", Files: map[string][]byte{"result": b}}, nil
+	return agon.Record{Outcome: agon.OutcomeOK, Files: map[string][]byte{"result": b}}, nil
 }
 
 // Judge gives 1 for the answer "42".

@@ -93,7 +93,7 @@ func (s *seedPlayer) play(ctx context.Context, p wire.Pair) (wire.Result, error)
 			r.Usage.SearchCost += cost
 		}
 	}
-	if pair.Outcome != play.OutcomeOK || pair.Response == nil || len(att.Scores) != 1 {
+	if pair.Outcome != agon.OutcomeOK || pair.Response == nil || len(att.Scores) != 1 {
 		r.ErrorCode, r.ErrorMessage = wire.CodeInvocation, pair.Outcome
 		if e := pair.Error; e != nil {
 			r.ErrorMessage = strings.TrimRight(pair.Outcome+": "+plain.Line(e.Exception+" "+e.Message), ": ")

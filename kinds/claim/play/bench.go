@@ -129,7 +129,7 @@ func (k *BenchKind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec
 		if !ok {
 			return s, fmt.Errorf("judge: no item of the benchmark is %s", t.Key)
 		}
-		if p.Outcome != OutcomeOK || p.Answer == nil {
+		if p.Outcome != agon.OutcomeOK || p.Answer == nil {
 			return s, nil
 		}
 		value, why, err := k.grade(ctx, opener(ctx, env, k.judge.Policy(), t.Key), x, p.Answer.shown())

@@ -81,15 +81,9 @@ func (k *Kind) Name() string { return Name }
 // Scorer names the grading code and the judge's prompts.
 func (k *Kind) Scorer() string { return scorer + "+" + k.cfg.Judge.Version() }
 
-// Outcomes of a pair of script and claim, told by Record.Tasks and pairs.json.
-// Each word but OutcomeOK is worth 0 and spoils nothing but its own pair.
+// Outcomes of a pair of script and claim besides those of package agon, in Record.Tasks and
+// pairs.json. Each word but agon.OutcomeOK is worth 0 and spoils nothing but its own pair.
 const (
-	OutcomeOK       = "ok"
-	OutcomeInvalid  = "invalid"            // not the contract: wrong type, illegal verdict, blank justification
-	OutcomeRaised   = "raised"             // the script raised
-	OutcomeLoad     = "load_error"         // it could not be loaded
-	OutcomeMissing  = "missing_entrypoint" // it registers no evaluate_criterion
-	OutcomeTimeout  = "timeout"
 	OutcomeTooLarge = "result_too_large"
 	OutcomeDied     = "worker_died"              // the process ended without a result
 	OutcomeBox      = "box_died"                 // a limit of the box ended everything in it

@@ -70,7 +70,7 @@ func scoredPairs(r agon.RunSpec, rec agon.Record, one func(agon.TaskRef, Pair) (
 const maxUnscored = 4
 
 func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pair) (agon.Score, error) {
-	if p.Outcome != OutcomeOK || p.Response == nil {
+	if p.Outcome != agon.OutcomeOK || p.Response == nil {
 		return Grade{}.score(t.Key, k.Scorer(), p.detail()), nil
 	}
 	tk, err := env.Task(ctx, t)

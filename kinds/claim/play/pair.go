@@ -44,8 +44,8 @@ type Pair struct {
 	ClaimID   string       `json:"claim_id"`
 	Outcome   string       `json:"outcome"`
 	Error     *PairError   `json:"error,omitempty"`
-	Response  *PairReply   `json:"response,omitempty"` // of OutcomeOK
-	Answer    *QueryAnswer `json:"answer,omitempty"`   // of OutcomeOK in an arena of queries
+	Response  *PairReply   `json:"response,omitempty"` // of agon.OutcomeOK
+	Answer    *QueryAnswer `json:"answer,omitempty"`   // of agon.OutcomeOK in an arena of queries
 	Session   PairSession  `json:"session"`
 	ElapsedMS int64        `json:"elapsed_ms"`
 	Tools     []ToolDigest `json:"tools,omitempty"`
@@ -95,7 +95,7 @@ func (p *Pair) detail() string {
 	if p.Error == nil {
 		return ""
 	}
-	if p.Outcome == OutcomeMissing {
+	if p.Outcome == agon.OutcomeNoEntry {
 		return "the script registers no entry point " + p.Error.Message
 	}
 	parts := []string{p.Outcome}

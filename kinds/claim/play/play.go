@@ -86,7 +86,7 @@ type job struct {
 // play calls the script once for each job and makes the run's record.
 func (p *player) play(ctx context.Context, jobs []job) (agon.Record, error) {
 	defer p.stop()
-	rec := agon.Record{Outcome: OutcomeOK, Tasks: map[string]string{}}
+	rec := agon.Record{Outcome: agon.OutcomeOK, Tasks: map[string]string{}}
 	pairs := make([]Pair, len(jobs))
 	dead := 0
 	var err error
@@ -166,7 +166,7 @@ func (p *player) pair(ctx context.Context, j job) (Pair, error) {
 	case raw != nil:
 		s.Close(tools.StatusCompleted)
 		j.check(&out, raw, s.Session)
-	case out.Outcome == OutcomeTimeout:
+	case out.Outcome == agon.OutcomeTimeout:
 		s.Close(tools.StatusTimedOut)
 	default:
 		s.Close(tools.StatusError)
@@ -183,11 +183,11 @@ func (p *player) pair(ctx context.Context, j job) (Pair, error) {
 func checkClaim(out *Pair, raw json.RawMessage, c Claim, s *tools.Session) {
 	r, err := ParseResponse(raw, &c.Payload)
 	if err != nil {
-		out.fail(OutcomeInvalid, PairError{Status: http.StatusOK, Message: err.Error()})
+		out.fail(agon.OutcomeInvalid, PairError{Status: http.StatusOK, Message: err.Error()})
 		return
 	}
 	h := HydrateSeed(r.Citations, s.ID(), receiptsOf(s.Receipts()))
-	out.Outcome = OutcomeOK
+	out.Outcome = agon.OutcomeOK
 	out.Response = &PairReply{Verdict: r.Verdict, Justification: r.Justification, Citations: h, Dropped: len(r.Citations) - len(h)}
 }
 
@@ -219,14 +219,14 @@ func readReply(out *Pair, status int, body []byte) json.RawMessage {
 	if json.Unmarshal(f["detail"], &d) == nil {
 		e.Code, e.Exception, e.Message = d.Code, d.Exception, d.Error
 	}
-	outcome := OutcomeRaised
+	outcome := agon.OutcomeRaised
 	switch {
 	case status == http.StatusGatewayTimeout:
-		outcome = OutcomeTimeout
+		outcome = agon.OutcomeTimeout
 	case status == http.StatusNotFound:
-		outcome = OutcomeMissing
+		outcome = agon.OutcomeNoEntry
 	case d.Code == "PreloadFailed":
-		outcome = OutcomeLoad
+		outcome = agon.OutcomeLoadError
 	case d.Code == "ResultTooLarge":
 		outcome = OutcomeTooLarge
 	case d.Code == "":

@@ -55,47 +55,47 @@ func TestEveryPairHasItsOwnEnd(t *testing.T) {
 		claim, code, outcome, detail string
 		value                        float64
 	}{
-		{"good", "return GOOD", OutcomeOK, "", 1},
-		{"wrong verdict", `return dict(GOOD, verdict=-1)`, OutcomeOK, "", 0},
-		{"illegal verdict", `return dict(GOOD, verdict=3)`, OutcomeInvalid, "none of verdict_options", 0},
-		{"text verdict", `return dict(GOOD, verdict="1")`, OutcomeInvalid, "want an integer", 0},
-		{"bool verdict", `return dict(GOOD, verdict=True)`, OutcomeInvalid, "want an integer", 0},
-		{"blank", `return dict(GOOD, justification="  ")`, OutcomeInvalid, "empty", 0},
-		{"null citations", `return dict(GOOD, citations=None)`, OutcomeInvalid, "want a list", 0},
-		{"strange citation", `return dict(GOOD, citations=[{"receipt_id": "a", "result_id": "b", "x": 1}])`, OutcomeInvalid, "unknown", 0},
-		{"list", `return [1]`, OutcomeInvalid, "want an object", 0},
-		{"none", `return None`, OutcomeInvalid, "want an object", 0},
-		{"extra keys", `return dict(GOOD, more={"a": [1]})`, OutcomeOK, "", 1},
-		{"nan", `return dict(GOOD, x=float("nan"))`, OutcomeRaised, "NaN", 0},
-		{"object", `return object()`, OutcomeRaised, "NotJson", 0},
-		{"subclass", "class D(dict): pass\n    return D(GOOD)", OutcomeRaised, "NotJson", 0},
-		{"hook", "class R:\n        def __reduce__(self): return (os._exit, (3,))\n    return R()", OutcomeRaised, "NotJson", 0},
-		{"raises", `raise KeyError("evaluate_criterion")`, OutcomeRaised, "KeyError", 0},
-		{"our words", "class PreloadInfrastructureFailed(Exception): pass\n    raise PreloadInfrastructureFailed('host')", OutcomeRaised, "PreloadInfrastructureFailed", 0},
-		{"system exit", `sys.exit(0)`, OutcomeRaised, "SystemExit", 0},
+		{"good", "return GOOD", agon.OutcomeOK, "", 1},
+		{"wrong verdict", `return dict(GOOD, verdict=-1)`, agon.OutcomeOK, "", 0},
+		{"illegal verdict", `return dict(GOOD, verdict=3)`, agon.OutcomeInvalid, "none of verdict_options", 0},
+		{"text verdict", `return dict(GOOD, verdict="1")`, agon.OutcomeInvalid, "want an integer", 0},
+		{"bool verdict", `return dict(GOOD, verdict=True)`, agon.OutcomeInvalid, "want an integer", 0},
+		{"blank", `return dict(GOOD, justification="  ")`, agon.OutcomeInvalid, "empty", 0},
+		{"null citations", `return dict(GOOD, citations=None)`, agon.OutcomeInvalid, "want a list", 0},
+		{"strange citation", `return dict(GOOD, citations=[{"receipt_id": "a", "result_id": "b", "x": 1}])`, agon.OutcomeInvalid, "unknown", 0},
+		{"list", `return [1]`, agon.OutcomeInvalid, "want an object", 0},
+		{"none", `return None`, agon.OutcomeInvalid, "want an object", 0},
+		{"extra keys", `return dict(GOOD, more={"a": [1]})`, agon.OutcomeOK, "", 1},
+		{"nan", `return dict(GOOD, x=float("nan"))`, agon.OutcomeRaised, "NaN", 0},
+		{"object", `return object()`, agon.OutcomeRaised, "NotJson", 0},
+		{"subclass", "class D(dict): pass\n    return D(GOOD)", agon.OutcomeRaised, "NotJson", 0},
+		{"hook", "class R:\n        def __reduce__(self): return (os._exit, (3,))\n    return R()", agon.OutcomeRaised, "NotJson", 0},
+		{"raises", `raise KeyError("evaluate_criterion")`, agon.OutcomeRaised, "KeyError", 0},
+		{"our words", "class PreloadInfrastructureFailed(Exception): pass\n    raise PreloadInfrastructureFailed('host')", agon.OutcomeRaised, "PreloadInfrastructureFailed", 0},
+		{"system exit", `sys.exit(0)`, agon.OutcomeRaised, "SystemExit", 0},
 		{"dies", `os._exit(0)`, OutcomeDied, "", 0},
 		{"kills itself", `os.kill(os.getpid(), 9)`, OutcomeDied, "", 0},
-		{"kills the server", `os.kill(os.getppid(), 9)`, OutcomeRaised, "PermissionError", 0},
-		{"reads the server", `open(f"/proc/{os.getppid()}/mem", "rb"); return GOOD`, OutcomeRaised, "PermissionError", 0},
+		{"kills the server", `os.kill(os.getppid(), 9)`, agon.OutcomeRaised, "PermissionError", 0},
+		{"reads the server", `open(f"/proc/{os.getppid()}/mem", "rb"); return GOOD`, agon.OutcomeRaised, "PermissionError", 0},
 		{"forged frame", `f = b'{"status":"error","error":{"code":"PreloadInfrastructureFailed","exception":"x","error":"y","traceback":""}}'; os.write(3, len(f).to_bytes(8, "big") + f); os._exit(0)`, OutcomeDied, "", 0},
 		{"half a frame", `os.write(3, (10**6).to_bytes(8, "big") + b"{"); os._exit(0)`, OutcomeDied, "", 0},
-		{"frame, then exit", `f = json.dumps({"status": "ok", "result": GOOD}).encode(); os.write(3, len(f).to_bytes(8, "big") + f); os._exit(1)`, OutcomeOK, "", 1},
+		{"frame, then exit", `f = json.dumps({"status": "ok", "result": GOOD}).encode(); os.write(3, len(f).to_bytes(8, "big") + f); os._exit(1)`, agon.OutcomeOK, "", 1},
 		{"65 MiB", `return "x" * (65 << 20)`, OutcomeTooLarge, "", 0},
 		{"2 MiB", `return "x" * (2 << 20)`, OutcomeTooLarge, "", 0},
-		{"deep", "d = []\n    for _ in range(100000): d = [d]\n    return dict(GOOD, x=d)", OutcomeRaised, "", 0},
-		{"generator", `return (GOOD for _ in range(2))`, OutcomeRaised, "NotJson", 0},
-		{"65 KiB", `return dict(GOOD, justification="x" * (65 << 10))`, OutcomeOK, "", 1}, // the contract bounds the result, not its parts
-		{"memory", `x = b"x" * (2 << 30)`, OutcomeRaised, "MemoryError", 0},
-		{"threads", `threading.Thread(target=print).start()`, OutcomeRaised, "thread", 0},
-		{"programs", `subprocess.run(["true"])`, OutcomeRaised, "PermissionError", 0},
-		{"fork", `os.fork()`, OutcomeRaised, "PermissionError", 0},
-		{"much output", `print("x" * (100 << 20)); return GOOD`, OutcomeOK, "", 1},
-		{"writes tmp", `open("/tmp/a", "w").write("x"); return GOOD`, OutcomeOK, "", 1},
-		{"writes root", `open("/etc/a", "w").write("x"); return GOOD`, OutcomeRaised, "Error", 0},
-		{"writes itself", `open("/agon/agent.py", "a").write("x"); return GOOD`, OutcomeRaised, "Error", 0},
-		{"no network", `await asyncio.open_connection("1.1.1.1", 80); return GOOD`, OutcomeRaised, "OSError", 0},
-		{"state", `first = not hasattr(sys, "seen"); sys.seen = 1; return dict(GOOD, verdict=1 if first else -1)`, OutcomeOK, "", 1},
-		{"good again", "return GOOD", OutcomeOK, "", 1},
+		{"deep", "d = []\n    for _ in range(100000): d = [d]\n    return dict(GOOD, x=d)", agon.OutcomeRaised, "", 0},
+		{"generator", `return (GOOD for _ in range(2))`, agon.OutcomeRaised, "NotJson", 0},
+		{"65 KiB", `return dict(GOOD, justification="x" * (65 << 10))`, agon.OutcomeOK, "", 1}, // the contract bounds the result, not its parts
+		{"memory", `x = b"x" * (2 << 30)`, agon.OutcomeRaised, "MemoryError", 0},
+		{"threads", `threading.Thread(target=print).start()`, agon.OutcomeRaised, "thread", 0},
+		{"programs", `subprocess.run(["true"])`, agon.OutcomeRaised, "PermissionError", 0},
+		{"fork", `os.fork()`, agon.OutcomeRaised, "PermissionError", 0},
+		{"much output", `print("x" * (100 << 20)); return GOOD`, agon.OutcomeOK, "", 1},
+		{"writes tmp", `open("/tmp/a", "w").write("x"); return GOOD`, agon.OutcomeOK, "", 1},
+		{"writes root", `open("/etc/a", "w").write("x"); return GOOD`, agon.OutcomeRaised, "Error", 0},
+		{"writes itself", `open("/agon/agent.py", "a").write("x"); return GOOD`, agon.OutcomeRaised, "Error", 0},
+		{"no network", `await asyncio.open_connection("1.1.1.1", 80); return GOOD`, agon.OutcomeRaised, "OSError", 0},
+		{"state", `first = not hasattr(sys, "seen"); sys.seen = 1; return dict(GOOD, verdict=1 if first else -1)`, agon.OutcomeOK, "", 1},
+		{"good again", "return GOOD", agon.OutcomeOK, "", 1},
 	}
 	script := head
 	for _, c := range cases {
@@ -112,7 +112,7 @@ func TestEveryPairHasItsOwnEnd(t *testing.T) {
 		if p.Outcome != c.outcome || !strings.Contains(p.detail(), c.detail) || a.Scores[i].Value != c.value {
 			t.Errorf("%s: %s %q scores %v, want %s %q %v", c.claim, p.Outcome, p.detail(), a.Scores[i].Value, c.outcome, c.detail, c.value)
 		}
-		if p.Outcome == OutcomeOK && p.Response.Verdict == 1 {
+		if p.Outcome == agon.OutcomeOK && p.Response.Verdict == 1 {
 			asked++
 		}
 		if p.Session.ID == "" || p.Session.Status == "active" {
@@ -149,7 +149,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("fault %q %s: %s", a.Fault, a.Reason, scores(a))
 	}
 	for _, i := range []int{0, 2} {
-		if p := pairs[w.refs[i].Key]; p.Outcome != OutcomeTimeout || p.ElapsedMS > 3700 || p.Session.Status != "timed_out" {
+		if p := pairs[w.refs[i].Key]; p.Outcome != agon.OutcomeTimeout || p.ElapsedMS > 3700 || p.Session.Status != "timed_out" {
 			t.Errorf("%d: %+v", i, p)
 		}
 	}
@@ -228,16 +228,16 @@ func TestBoxDies(t *testing.T) {
 
 func TestScriptThatCannotBeLoaded(t *testing.T) {
 	for name, c := range map[string]struct{ script, outcome string }{
-		"raises":         {"raise ValueError('no')", OutcomeLoad},
-		"import":         {"import no_such_module", OutcomeLoad},
-		"no entrypoint":  {"x = 1", OutcomeMissing},
-		"another":        {"from agon_sdk import entrypoint\n@entrypoint('other')\nasync def f(request): return 1", OutcomeMissing},
-		"twice":          {"from agon_sdk import entrypoint\n@entrypoint('f')\nasync def f(request): return 1\n@entrypoint('f')\nasync def g(request): return 1", OutcomeLoad},
-		"not async":      {"from agon_sdk import entrypoint\n@entrypoint('evaluate_criterion')\ndef f(request): return 1", OutcomeLoad},
-		"no parentheses": {"from agon_sdk import entrypoint\n@entrypoint\nasync def f(request): return 1", OutcomeLoad},
-		"other param":    {"from agon_sdk import entrypoint\n@entrypoint('evaluate_criterion')\nasync def f(q): return 1", OutcomeLoad},
+		"raises":         {"raise ValueError('no')", agon.OutcomeLoadError},
+		"import":         {"import no_such_module", agon.OutcomeLoadError},
+		"no entrypoint":  {"x = 1", agon.OutcomeNoEntry},
+		"another":        {"from agon_sdk import entrypoint\n@entrypoint('other')\nasync def f(request): return 1", agon.OutcomeNoEntry},
+		"twice":          {"from agon_sdk import entrypoint\n@entrypoint('f')\nasync def f(request): return 1\n@entrypoint('f')\nasync def g(request): return 1", agon.OutcomeLoadError},
+		"not async":      {"from agon_sdk import entrypoint\n@entrypoint('evaluate_criterion')\ndef f(request): return 1", agon.OutcomeLoadError},
+		"no parentheses": {"from agon_sdk import entrypoint\n@entrypoint\nasync def f(request): return 1", agon.OutcomeLoadError},
+		"other param":    {"from agon_sdk import entrypoint\n@entrypoint('evaluate_criterion')\nasync def f(q): return 1", agon.OutcomeLoadError},
 		"exits":          {"import os; os._exit(0)", OutcomeDied},
-		"sys.exit":       {"import sys; sys.exit(0)", OutcomeLoad},
+		"sys.exit":       {"import sys; sys.exit(0)", agon.OutcomeLoadError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, &fixedJudge{ok: true})
@@ -247,7 +247,7 @@ func TestScriptThatCannotBeLoaded(t *testing.T) {
 			if a.Fault != agon.FaultNone || scores(a) != "0 0" || pairs["t/c0"].Outcome != c.outcome || pairs["t/c1"].Outcome != c.outcome {
 				t.Errorf("fault %q %s %+v", a.Fault, a.Reason, pairs)
 			}
-			if p := pairs["t/c0"]; c.outcome == OutcomeMissing && p.detail() != "the script registers no entry point 'evaluate_criterion'" {
+			if p := pairs["t/c0"]; c.outcome == agon.OutcomeNoEntry && p.detail() != "the script registers no entry point 'evaluate_criterion'" {
 				t.Errorf("a miner is told %q", p.detail())
 			}
 		})

@@ -169,20 +169,20 @@ func TestQueryPairs(t *testing.T) {
 		outcome      string
 		said         string // in the answer, or in the error
 	}{
-		{"cited", "", 0, OutcomeOK, "Opened in 1931."},
-		{"short slice", "", 0, OutcomeInvalid, "shorter than 100"},
-		{"structured", yearSchema, 0, OutcomeOK, `{"year":1931}`},
-		{"wrong structure", yearSchema, 0, OutcomeInvalid, "does not agree"},
-		{"text for structure", yearSchema, 0, OutcomeInvalid, "wants output"},
-		{"plain dict", "", 0, OutcomeOK, "stripped"},
-		{"bad dict", "", 0, OutcomeRaised, "text"},
-		{"both", "", 0, OutcomeRaised, "exactly one"},
+		{"cited", "", 0, agon.OutcomeOK, "Opened in 1931."},
+		{"short slice", "", 0, agon.OutcomeInvalid, "shorter than 100"},
+		{"structured", yearSchema, 0, agon.OutcomeOK, `{"year":1931}`},
+		{"wrong structure", yearSchema, 0, agon.OutcomeInvalid, "does not agree"},
+		{"text for structure", yearSchema, 0, agon.OutcomeInvalid, "wants output"},
+		{"plain dict", "", 0, agon.OutcomeOK, "stripped"},
+		{"bad dict", "", 0, agon.OutcomeRaised, "text"},
+		{"both", "", 0, agon.OutcomeRaised, "exactly one"},
 		{"broke", "", 500, OutcomeBudget, "budget"},
-		{"many", "", 0, OutcomeOK, "0 1 2 3"},
-		{"old tool", "", 0, OutcomeOK, "tool invocation failed with 400: tool execution failed"},
-		{"exec", "", 0, OutcomeOK, "[2, 4] code must assign result"},
-		{"bad timeout", "", 0, OutcomeOK, "above 0"},
-		{"nothing", "", 0, OutcomeRaised, "KeyError"},
+		{"many", "", 0, agon.OutcomeOK, "0 1 2 3"},
+		{"old tool", "", 0, agon.OutcomeOK, "tool invocation failed with 400: tool execution failed"},
+		{"exec", "", 0, agon.OutcomeOK, "[2, 4] code must assign result"},
+		{"bad timeout", "", 0, agon.OutcomeOK, "above 0"},
+		{"nothing", "", 0, agon.OutcomeRaised, "KeyError"},
 	}
 	for _, c := range cases {
 		w.query(c.text, c.schema, c.budget)
@@ -202,7 +202,7 @@ func TestQueryPairs(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s with %q", c.text, p.Outcome, said, c.outcome, c.said)
 		}
 		want := 0.0
-		if c.outcome == OutcomeOK {
+		if c.outcome == agon.OutcomeOK {
 			want = Half
 			ok++
 		}

@@ -75,7 +75,7 @@ func (k *QueryKind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec
 
 func (k *QueryKind) compare(ctx context.Context, env kind.Env, t agon.TaskRef, p Pair) (agon.Score, error) {
 	s := agon.Score{Task: t.Key, Scorer: k.Scorer(), Detail: p.detail(), Metrics: map[string]float64{"comparison_score": 0}}
-	if p.Outcome != OutcomeOK || p.Answer == nil {
+	if p.Outcome != agon.OutcomeOK || p.Answer == nil {
 		return s, nil
 	}
 	tk, err := env.Task(ctx, t)

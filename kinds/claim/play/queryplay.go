@@ -74,7 +74,7 @@ func (k *QueryKind) Play(ctx context.Context, env kind.Env, s agon.Submission, r
 // the session's receipts.
 func checkQuery(out *Pair, raw json.RawMessage, q QueryTask, s *tools.Session) {
 	bad := func(format string, a ...any) {
-		out.fail(OutcomeInvalid, PairError{Status: http.StatusOK, Message: fmt.Sprintf(format, a...)})
+		out.fail(agon.OutcomeInvalid, PairError{Status: http.StatusOK, Message: fmt.Sprintf(format, a...)})
 	}
 	if s.Status() == tools.StatusExhausted {
 		out.fail(OutcomeBudget, PairError{Status: http.StatusOK, Message: "a tool call used up the session's budget"})
@@ -129,6 +129,6 @@ func checkQuery(out *Pair, raw json.RawMessage, q QueryTask, s *tools.Session) {
 		bad("%v", err)
 		return
 	}
-	out.Outcome = OutcomeOK
+	out.Outcome = agon.OutcomeOK
 	out.Answer = &QueryAnswer{Text: r.Text, Output: r.Output, Note: r.Note, Citations: cited}
 }

@@ -176,7 +176,7 @@ func (w *warmBox) died(ctx context.Context, err error) (string, PairError) {
 	case <-ctx.Done():
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return OutcomeTimeout, PairError{Exception: "TimeoutError", Message: "no answer in time"}
+		return agon.OutcomeTimeout, PairError{Exception: "TimeoutError", Message: "no answer in time"}
 	}
 	return OutcomeBox, PairError{Message: "the connection to the sandbox broke"}
 }

@@ -92,7 +92,7 @@ func BenchmarkSleepers(b *testing.B) {
 			e.door = up.URL
 			work.Go(func() error {
 				rec, err := k.Play(b.Context(), e, agon.Submission{Digest: agentDigest}, runSpec())
-				if err == nil && rec.Outcome != OutcomeEmpty {
+				if err == nil && rec.Outcome != agon.OutcomeEmpty {
 					err = fmt.Errorf("%s %s: %s", rec.Outcome, rec.Detail, rec.Files[FileStderr])
 				}
 				return err

@@ -70,11 +70,11 @@ const (
 // CodeOf is the code of an outcome; 0: none, it has been graded.
 func CodeOf(outcome string) int {
 	switch outcome {
-	case OutcomeOK, OutcomeEmpty:
+	case agon.OutcomeOK, agon.OutcomeEmpty:
 		return 0
-	case OutcomeTimeout:
+	case agon.OutcomeTimeout:
 		return CodeTimeout
-	case OutcomeBadPatch:
+	case agon.OutcomeBadPatch:
 		return CodeBadPatch
 	}
 	return CodeRaised
@@ -109,20 +109,20 @@ func withCode(why string, code int) string {
 // unsolved says why there is no patch to judge, and its code.
 func unsolved(rec agon.Record) string {
 	why := map[string]string{
-		OutcomeEmpty:     "no patch: the agent changed nothing",
-		OutcomeLoadError: "the agent's file could not be loaded",
-		OutcomeRaised:    "agent_main raised an error",
-		OutcomeTimeout:   "the agent took too long",
-		OutcomeExited:    "the agent ended without an answer",
-		OutcomeInvalid:   "the answer is not a patch",
-		OutcomeBadPatch:  "the patch cannot be judged",
-		OutcomeOOM:       "the agent ran out of memory",
-		OutcomeKilled:    "the agent was killed",
+		agon.OutcomeEmpty:     "no patch: the agent changed nothing",
+		agon.OutcomeLoadError: "the agent's file could not be loaded",
+		agon.OutcomeRaised:    "agent_main raised an error",
+		agon.OutcomeTimeout:   "the agent took too long",
+		agon.OutcomeExited:    "the agent ended without an answer",
+		agon.OutcomeInvalid:   "the answer is not a patch",
+		agon.OutcomeBadPatch:  "the patch cannot be judged",
+		agon.OutcomeOOM:       "the agent ran out of memory",
+		agon.OutcomeKilled:    "the agent was killed",
 	}[rec.Outcome]
 	if why == "" {
 		why = strings.ReplaceAll(rec.Outcome, "_", " ")
 	}
-	if rec.Detail != "" && rec.Outcome != OutcomeEmpty {
+	if rec.Detail != "" && rec.Outcome != agon.OutcomeEmpty {
 		why += ": " + rec.Detail
 	}
 	return withCode(why, CodeOf(rec.Outcome))

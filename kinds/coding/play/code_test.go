@@ -12,8 +12,8 @@ import (
 // Each way to score 0 that is the agent's has Ridges' code.
 func TestCodeOf(t *testing.T) {
 	for outcome, want := range map[string]int{
-		OutcomeOK: 0, OutcomeEmpty: 0, OutcomeRaised: 1000, OutcomeInvalid: 1000, OutcomeExited: 1000, OutcomeLoadError: 1000, OutcomeKilled: 1000,
-		OutcomeOOM: 1000, OutcomeOutputLimit: 1000, OutcomeLimit: 1000, OutcomeTimeout: 1020, OutcomeBadPatch: 1040,
+		agon.OutcomeOK: 0, agon.OutcomeEmpty: 0, agon.OutcomeRaised: 1000, agon.OutcomeInvalid: 1000, agon.OutcomeExited: 1000, agon.OutcomeLoadError: 1000, agon.OutcomeKilled: 1000,
+		agon.OutcomeOOM: 1000, agon.OutcomeOutputLimit: 1000, agon.OutcomeLimit: 1000, agon.OutcomeTimeout: 1020, agon.OutcomeBadPatch: 1040,
 	} {
 		if got := CodeOf(outcome); got != want || got != 0 && codeNames[got] == "" {
 			t.Errorf("%s: %d, want %d", outcome, got, want)
@@ -46,7 +46,7 @@ func TestVerdictCode(t *testing.T) {
 		})
 	}
 	k, d := newKind(t)
-	for outcome, want := range map[string]string{OutcomeTimeout: "the agent took too long (1020, agent timeout)", OutcomeBadPatch: "the patch cannot be judged (1040, invalid patch)", OutcomeEmpty: "no patch: the agent changed nothing"} {
+	for outcome, want := range map[string]string{agon.OutcomeTimeout: "the agent took too long (1020, agent timeout)", agon.OutcomeBadPatch: "the patch cannot be judged (1040, invalid patch)", agon.OutcomeEmpty: "no patch: the agent changed nothing"} {
 		s, err := k.Judge(t.Context(), newEnv(t, d, calcTask(t), ""), runSpec(), agon.Record{Outcome: outcome})
 		if err != nil || len(s) != 1 || s[0].Detail != want {
 			t.Errorf("%s: %+v, %v", outcome, s, err)
@@ -64,17 +64,17 @@ func TestFailureCode(t *testing.T) {
 		want int
 	}{
 		{kind.Failure{}, 0},
-		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeTimeout}, 1020},
-		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeBadPatch}, 1040},
-		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeRaised}, 1000},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: agon.OutcomeTimeout}, 1020},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: agon.OutcomeBadPatch}, 1040},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: agon.OutcomeRaised}, 1000},
 		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay}, 1000},
-		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StageJudge, Outcome: OutcomeOK}, 1010},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StageJudge, Outcome: agon.OutcomeOK}, 1010},
 		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageWaiting}, 2010},
 		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePreparing}, 2020},
 		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePlay}, 2030},
-		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageGrading, Outcome: OutcomeOK}, 2040},
-		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageJudge, Outcome: OutcomeOK}, 2050},
-		{kind.Failure{Fault: agon.FaultProvider, Stage: kind.StagePlay, Outcome: OutcomeRaised}, 2000},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageGrading, Outcome: agon.OutcomeOK}, 2040},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageJudge, Outcome: agon.OutcomeOK}, 2050},
+		{kind.Failure{Fault: agon.FaultProvider, Stage: kind.StagePlay, Outcome: agon.OutcomeRaised}, 2000},
 		{kind.Failure{Fault: agon.FaultLedger}, 2000},
 		{kind.Failure{Fault: agon.FaultTask, Stage: kind.StagePreparing}, 3050},
 		{kind.Failure{Fault: agon.FaultPlatform, Stage: kind.StageWaiting, Lost: true}, 3000},

@@ -83,23 +83,5 @@ func (k *Kind) root(ctx context.Context, env kind.Env, t *task.Task) (rootfs.Roo
 	return rootfs.NewRoots(k.cfg.Rootfs, nil).Own(), nil
 }
 
-// Outcomes of a play, told by Record.Outcome. OutcomeOK and OutcomeEmpty are
-// ordinary ends; every other word says that the agent failed, unless evidence
-// made outside the box says whose failure it was (see AgentFailed).
-const (
-	OutcomeOK          = "ok"           // a patch was returned and may be judged
-	OutcomeEmpty       = "empty"        // an empty or blank patch: unsolved, no fault
-	OutcomeInvalid     = "invalid"      // None, wrong type, dict without patch, coroutine
-	OutcomeRaised      = "raised"       // agent_main raised
-	OutcomeExited      = "exited"       // the process ended before a result was written
-	OutcomeLoadError   = "load_error"   // the file could not be loaded or has no agent_main
-	OutcomeTimeout     = "timeout"      // wall or CPU limit
-	OutcomeOutputLimit = "output_limit" // wrote more than Limits.OutputBytes
-	OutcomeOOM         = "oom"          // memory limit
-	OutcomeLimit       = "limit"        // another limit of the box (disk, pids)
-	OutcomeKilled      = "killed"       // by a signal
-	OutcomeBadPatch    = "bad_patch"    // the patch breaks a rule or does not apply
-)
-
 // Plan plays each task once, or as the arena's stages say.
 func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return kind.Staged(v), nil }

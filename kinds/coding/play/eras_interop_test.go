@@ -74,7 +74,7 @@ func TestRidgesAgents(t *testing.T) {
 			}
 			// The examples of the later eras read their answer from a file that only their own harness puts into the box.
 			if reads := "/sandbox/solution.diff"; strings.Contains(string(src), reads) {
-				if rec.Outcome != OutcomeRaised || !strings.Contains(rec.Detail, reads) || !strings.Contains(string(rec.Files[FileStdout]), "Here it is.") {
+				if rec.Outcome != agon.OutcomeRaised || !strings.Contains(rec.Detail, reads) || !strings.Contains(string(rec.Files[FileStdout]), "Here it is.") {
 					t.Errorf("%s %s\n%s", rec.Outcome, rec.Detail, rec.Files[FileStdout])
 				}
 				return

@@ -48,7 +48,7 @@ def agent_main(input):
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Outcome != OutcomeEmpty || !strings.Contains(string(rec.Files[FileStdout]), "all there") || strings.Count(string(rec.Files[FileStdout]), "CERTIFICATE_VERIFY_FAILED") != 2 {
+	if rec.Outcome != agon.OutcomeEmpty || !strings.Contains(string(rec.Files[FileStdout]), "all there") || strings.Count(string(rec.Files[FileStdout]), "CERTIFICATE_VERIFY_FAILED") != 2 {
 		t.Errorf("%q %q\n%s\n%s", rec.Outcome, rec.Detail, rec.Files[FileStdout], rec.Files[FileStderr])
 	}
 }
@@ -75,7 +75,7 @@ def agent_main(input):
 	r := runSpec()
 	r.Policy.Hosts = agon.HostsNone
 	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
-	if err != nil || rec.Outcome != OutcomeEmpty || !strings.Contains(string(rec.Files[FileStdout]), "not there") {
+	if err != nil || rec.Outcome != agon.OutcomeEmpty || !strings.Contains(string(rec.Files[FileStdout]), "not there") {
 		t.Errorf("%q %q %v\n%s", rec.Outcome, rec.Detail, err, rec.Files[FileStderr])
 	}
 }

@@ -96,7 +96,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	if err != nil {
 		return nil, err
 	}
-	if rec.Outcome != OutcomeOK || known != nil {
+	if rec.Outcome != agon.OutcomeOK || known != nil {
 		score.Detail = unsolved(rec)
 		score.Metrics = map[string]float64{
 			FailToPass: 0, FailToPass + "_total": float64(len(t.Config.Agon.FailToPass)),

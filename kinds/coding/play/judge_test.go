@@ -64,16 +64,16 @@ func TestJudgeControls(t *testing.T) {
 		k, d := newKind(t)
 		tk := calcTask(t)
 		r := runSpec()
-		s, err := k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: OutcomeOK, Files: map[string][]byte{FilePatch: []byte(calcFix)}})
+		s, err := k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: agon.OutcomeOK, Files: map[string][]byte{FilePatch: []byte(calcFix)}})
 		if err != nil || len(s) != 1 || !s[0].Solved || s[0].Value != 1 || s[0].Metrics["fail_to_pass"] != 3 || s[0].Metrics["patch_bytes"] != float64(len(calcFix)) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		r.Tasks[0].Hidden = true
-		s, err = k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: OutcomeOK, Files: map[string][]byte{FilePatch: []byte(evilCalc("x = 1"))}})
+		s, err = k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: agon.OutcomeOK, Files: map[string][]byte{FilePatch: []byte(evilCalc("x = 1"))}})
 		if err != nil || s[0].Solved || s[0].Value != 0 || strings.Contains(s[0].Detail, "test_") {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		s, err = k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: OutcomeEmpty})
+		s, err = k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: agon.OutcomeEmpty})
 		if err != nil || s[0].Value != 0 || s[0].Detail != "no patch: the agent changed nothing" {
 			t.Fatalf("%+v, %v", s, err)
 		}

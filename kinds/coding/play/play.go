@@ -119,7 +119,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err := box.Close(); err != nil {
 		return agon.Record{}, fmt.Errorf("close the agent's box: %w", err)
 	}
-	if rec.Outcome == OutcomeOK {
+	if rec.Outcome == agon.OutcomeOK {
 		return k.checkPatch(ctx, env, t, r, rec)
 	}
 	return rec, nil
@@ -182,7 +182,7 @@ func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, pyth
 		}
 	}
 	if rec.Outcome, rec.Detail = endedBy(x); rec.Outcome != "" {
-		if rec.Outcome == OutcomeTimeout {
+		if rec.Outcome == agon.OutcomeTimeout {
 			if left := partial(ctx, box); len(left) > 0 {
 				rec.Files[FilePartial] = left
 			}
@@ -192,20 +192,20 @@ func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, pyth
 	raw, err := box.ReadFile(resultFile, maxResult)
 	switch {
 	case errors.Is(err, sandbox.ErrNotExist):
-		rec.Outcome, rec.Detail = OutcomeExited, fmt.Sprintf("the process ended with status %d before agent_main had returned", x.Code)
+		rec.Outcome, rec.Detail = agon.OutcomeExited, fmt.Sprintf("the process ended with status %d before agent_main had returned", x.Code)
 		if x.Code > 128 || x.Signal != 0 {
-			rec.Outcome = OutcomeKilled
+			rec.Outcome = agon.OutcomeKilled
 		}
 		return rec, nil
 	case errors.Is(err, sandbox.ErrUnsafe):
-		rec.Outcome, rec.Detail = OutcomeBadPatch, fmt.Sprintf("the result is not a file of at most %d bytes", maxResult)
+		rec.Outcome, rec.Detail = agon.OutcomeBadPatch, fmt.Sprintf("the result is not a file of at most %d bytes", maxResult)
 		return rec, nil
 	case err != nil:
 		return agon.Record{}, fmt.Errorf("read the result: %w", err)
 	}
 	var body []byte
 	rec.Outcome, rec.Detail, body = parseResult(raw)
-	if rec.Outcome == OutcomeOK {
+	if rec.Outcome == agon.OutcomeOK {
 		rec.Files[FilePatch] = body
 	}
 	return rec, nil
@@ -231,13 +231,13 @@ func endedBy(x sandbox.Exit) (outcome, detail string) {
 	case "":
 		return "", ""
 	case "wall", "cpu":
-		return OutcomeTimeout, x.Limit + " limit reached"
+		return agon.OutcomeTimeout, x.Limit + " limit reached"
 	case "output":
-		return OutcomeOutputLimit, "wrote more than the output limit"
+		return agon.OutcomeOutputLimit, "wrote more than the output limit"
 	case "memory":
-		return OutcomeOOM, "memory limit reached"
+		return agon.OutcomeOOM, "memory limit reached"
 	}
-	return OutcomeLimit, x.Limit + " limit reached"
+	return agon.OutcomeLimit, x.Limit + " limit reached"
 }
 
 // parseResult reads what run.py (or an agent in its place) wrote. Whatever it
@@ -246,19 +246,19 @@ func parseResult(raw []byte) (outcome, detail string, body []byte) {
 	head, rest, ok := bytes.Cut(raw, []byte("\n"))
 	line, body, ok2 := bytes.Cut(rest, []byte("\n"))
 	if !ok || !ok2 || !utf8.Valid(line) {
-		return OutcomeInvalid, "the result file is malformed", nil
+		return agon.OutcomeInvalid, "the result file is malformed", nil
 	}
 	detail = plain.Short(string(line), 500)
 	switch outcome = string(head); outcome {
-	case OutcomeInvalid, OutcomeRaised, OutcomeExited, OutcomeLoadError:
+	case agon.OutcomeInvalid, agon.OutcomeRaised, agon.OutcomeExited, agon.OutcomeLoadError:
 		return outcome, detail, nil
-	case OutcomeOK, OutcomeEmpty:
+	case agon.OutcomeOK, agon.OutcomeEmpty:
 		if len(bytes.TrimSpace(body)) == 0 {
-			return OutcomeEmpty, "the patch is empty", nil
+			return agon.OutcomeEmpty, "the patch is empty", nil
 		}
-		return OutcomeOK, "", body
+		return agon.OutcomeOK, "", body
 	}
-	return OutcomeInvalid, "the result file is malformed", nil
+	return agon.OutcomeInvalid, "the result file is malformed", nil
 }
 
 // checkPatch refuses a patch that breaks a rule or does not apply. The second
@@ -276,7 +276,7 @@ func (k *Kind) checkPatch(ctx context.Context, env kind.Env, t *task.Task, r ago
 		if rec.Detail = a.refused; known != nil {
 			return rec, nil // the engine has only ordinary ends judged, and the judge says that it is known by heart
 		}
-		rec.Outcome = OutcomeBadPatch
+		rec.Outcome = agon.OutcomeBadPatch
 		if len(rec.Files[FilePatch]) > patch.MaxBytes {
 			rec.Files[FilePatch] = rec.Files[FilePatch][:patch.MaxBytes]
 		}

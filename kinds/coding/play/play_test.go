@@ -22,44 +22,44 @@ func TestPlayBehaviours(t *testing.T) {
 		detail      string // part of Record.Detail
 		file        string // part of stdout.txt
 	}{
-		{name: "string", agent: fixed, outcome: OutcomeOK},
-		{name: "dict", agent: strings.Replace(fixed, "return '''", "return {'patch': '''", 1)[:len(fixed)+len("{'patch': ")-1] + "}\n", outcome: OutcomeOK},
-		{name: "empty string", agent: body("return ''"), outcome: OutcomeEmpty},
-		{name: "blank patch", agent: body(`return {"patch": " \n\n"}`), outcome: OutcomeEmpty},
-		{name: "none", agent: body("return None"), outcome: OutcomeInvalid, detail: "NoneType"},
-		{name: "wrong type", agent: body("return 42"), outcome: OutcomeInvalid, detail: "int"},
-		{name: "bytes", agent: body("return b'x'"), outcome: OutcomeInvalid},
-		{name: "dict without patch", agent: body("return {}"), outcome: OutcomeInvalid, detail: "patch"},
-		{name: "dict with none", agent: body("return {'patch': None}"), outcome: OutcomeInvalid},
-		{name: "coroutine", agent: "async def f(): return ''\ndef agent_main(input): return f()\n", outcome: OutcomeInvalid, detail: "coroutine"},
-		{name: "raises", agent: body("raise ValueError('no \\x1b[31mred')"), outcome: OutcomeRaised, detail: "ValueError"},
-		{name: "forged provider error", agent: body("import urllib.error", "raise urllib.error.HTTPError('http://proxy', 503, 'down', None, None)"), outcome: OutcomeRaised, detail: "503"},
-		{name: "sys.exit", agent: body("sys.exit(0)"), outcome: OutcomeExited, detail: "SystemExit"},
-		{name: "os._exit", agent: body("os._exit(0)"), outcome: OutcomeExited},
-		{name: "exit on load", agent: "raise SystemExit(3)\n" + fixed, outcome: OutcomeExited},
-		{name: "syntax error", agent: "def agent_main(input): return ''\nx = = 1\n", outcome: OutcomeLoadError, detail: "SyntaxError"},
-		{name: "import error", agent: "import no_such_module\n" + fixed, outcome: OutcomeLoadError, detail: "no_such_module"},
-		{name: "missing function", agent: "def main(x): pass\n", outcome: OutcomeLoadError, detail: "agent_main"},
-		{name: "killed by itself", agent: body("os.kill(os.getpid(), 9)"), outcome: OutcomeKilled},
-		{name: "kills what it sees", agent: body("for p in os.listdir('/proc'):", "    if p.isdigit() and int(p) != os.getpid():", "        try: os.kill(int(p), 9)", "        except OSError: pass", "os.kill(os.getpid(), 9)"), outcome: OutcomeKilled},
-		{name: "forks and leaves", agent: body("if os.fork() == 0:", "    os.setsid()", "    time.sleep(60)", "    os._exit(0)", "return '''"+calcFix+"'''"), outcome: OutcomeOK},
-		{name: "thread left", agent: "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" + fixed, outcome: OutcomeOK},
-		{name: "50 MB of output", agent: body("for _ in range(800): sys.stdout.write('x' * 65536)", "return ''"), outcome: OutcomeOutputLimit},
-		{name: "prints", agent: body("print('hello')", "return ''"), outcome: OutcomeEmpty, file: "hello"},
-		{name: "writes files", agent: body("open('/repo/new.txt', 'w').write('x')", "open('/sandbox/x', 'w').write('x')", "open('/tmp/y', 'w').write('y')", "return subprocess.run(['git', 'status', '--porcelain'], capture_output=True, text=True).stdout and ''"), outcome: OutcomeEmpty},
-		{name: "agent file is read-only", agent: body("open(__file__, 'a').write('x')", "return ''"), outcome: OutcomeRaised},
-		{name: "huge patch", agent: body("return 'x' * (9 << 20)"), outcome: OutcomeBadPatch},
-		{name: "patch over the limit", agent: body("return 'x' * (2 << 20)"), outcome: OutcomeBadPatch, detail: "at most"},
-		{name: "no diff", agent: body("return 'I fixed it'"), outcome: OutcomeBadPatch, detail: "no diff"},
-		{name: "does not apply", agent: strings.Replace(fixed, "-    return a - b", "-    return a * b", 1), outcome: OutcomeBadPatch, detail: "git apply"},
-		{name: "escapes", agent: strings.ReplaceAll(fixed, "/calc.py", "/../../etc/x"), outcome: OutcomeBadPatch, detail: "leaves the tree"},
-		{name: "symlink", agent: body(`return "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n"`), outcome: OutcomeBadPatch, detail: "symbolic"},
-		{name: "submodule", agent: body(`return "diff --git a/l b/l\nnew file mode 160000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+Subproject commit 0\n"`), outcome: OutcomeBadPatch, detail: "submodule"},
-		{name: "mode trick", agent: body(`return "diff --git a/calc.py b/calc.py\nold mode 100644\nnew mode 104755\n"`), outcome: OutcomeBadPatch, detail: "mode"},
-		{name: "result is a link", agent: body("os.symlink('/etc/passwd', '/sandbox/.agon-result')", "os._exit(0)"), outcome: OutcomeBadPatch},
-		{name: "result forged", agent: body("open('/sandbox/.agon-result', 'w').write('solved\\n\\nx')", "os._exit(0)"), outcome: OutcomeInvalid},
+		{name: "string", agent: fixed, outcome: agon.OutcomeOK},
+		{name: "dict", agent: strings.Replace(fixed, "return '''", "return {'patch': '''", 1)[:len(fixed)+len("{'patch': ")-1] + "}\n", outcome: agon.OutcomeOK},
+		{name: "empty string", agent: body("return ''"), outcome: agon.OutcomeEmpty},
+		{name: "blank patch", agent: body(`return {"patch": " \n\n"}`), outcome: agon.OutcomeEmpty},
+		{name: "none", agent: body("return None"), outcome: agon.OutcomeInvalid, detail: "NoneType"},
+		{name: "wrong type", agent: body("return 42"), outcome: agon.OutcomeInvalid, detail: "int"},
+		{name: "bytes", agent: body("return b'x'"), outcome: agon.OutcomeInvalid},
+		{name: "dict without patch", agent: body("return {}"), outcome: agon.OutcomeInvalid, detail: "patch"},
+		{name: "dict with none", agent: body("return {'patch': None}"), outcome: agon.OutcomeInvalid},
+		{name: "coroutine", agent: "async def f(): return ''\ndef agent_main(input): return f()\n", outcome: agon.OutcomeInvalid, detail: "coroutine"},
+		{name: "raises", agent: body("raise ValueError('no \\x1b[31mred')"), outcome: agon.OutcomeRaised, detail: "ValueError"},
+		{name: "forged provider error", agent: body("import urllib.error", "raise urllib.error.HTTPError('http://proxy', 503, 'down', None, None)"), outcome: agon.OutcomeRaised, detail: "503"},
+		{name: "sys.exit", agent: body("sys.exit(0)"), outcome: agon.OutcomeExited, detail: "SystemExit"},
+		{name: "os._exit", agent: body("os._exit(0)"), outcome: agon.OutcomeExited},
+		{name: "exit on load", agent: "raise SystemExit(3)\n" + fixed, outcome: agon.OutcomeExited},
+		{name: "syntax error", agent: "def agent_main(input): return ''\nx = = 1\n", outcome: agon.OutcomeLoadError, detail: "SyntaxError"},
+		{name: "import error", agent: "import no_such_module\n" + fixed, outcome: agon.OutcomeLoadError, detail: "no_such_module"},
+		{name: "missing function", agent: "def main(x): pass\n", outcome: agon.OutcomeLoadError, detail: "agent_main"},
+		{name: "killed by itself", agent: body("os.kill(os.getpid(), 9)"), outcome: agon.OutcomeKilled},
+		{name: "kills what it sees", agent: body("for p in os.listdir('/proc'):", "    if p.isdigit() and int(p) != os.getpid():", "        try: os.kill(int(p), 9)", "        except OSError: pass", "os.kill(os.getpid(), 9)"), outcome: agon.OutcomeKilled},
+		{name: "forks and leaves", agent: body("if os.fork() == 0:", "    os.setsid()", "    time.sleep(60)", "    os._exit(0)", "return '''"+calcFix+"'''"), outcome: agon.OutcomeOK},
+		{name: "thread left", agent: "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" + fixed, outcome: agon.OutcomeOK},
+		{name: "50 MB of output", agent: body("for _ in range(800): sys.stdout.write('x' * 65536)", "return ''"), outcome: agon.OutcomeOutputLimit},
+		{name: "prints", agent: body("print('hello')", "return ''"), outcome: agon.OutcomeEmpty, file: "hello"},
+		{name: "writes files", agent: body("open('/repo/new.txt', 'w').write('x')", "open('/sandbox/x', 'w').write('x')", "open('/tmp/y', 'w').write('y')", "return subprocess.run(['git', 'status', '--porcelain'], capture_output=True, text=True).stdout and ''"), outcome: agon.OutcomeEmpty},
+		{name: "agent file is read-only", agent: body("open(__file__, 'a').write('x')", "return ''"), outcome: agon.OutcomeRaised},
+		{name: "huge patch", agent: body("return 'x' * (9 << 20)"), outcome: agon.OutcomeBadPatch},
+		{name: "patch over the limit", agent: body("return 'x' * (2 << 20)"), outcome: agon.OutcomeBadPatch, detail: "at most"},
+		{name: "no diff", agent: body("return 'I fixed it'"), outcome: agon.OutcomeBadPatch, detail: "no diff"},
+		{name: "does not apply", agent: strings.Replace(fixed, "-    return a - b", "-    return a * b", 1), outcome: agon.OutcomeBadPatch, detail: "git apply"},
+		{name: "escapes", agent: strings.ReplaceAll(fixed, "/calc.py", "/../../etc/x"), outcome: agon.OutcomeBadPatch, detail: "leaves the tree"},
+		{name: "symlink", agent: body(`return "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n"`), outcome: agon.OutcomeBadPatch, detail: "symbolic"},
+		{name: "submodule", agent: body(`return "diff --git a/l b/l\nnew file mode 160000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+Subproject commit 0\n"`), outcome: agon.OutcomeBadPatch, detail: "submodule"},
+		{name: "mode trick", agent: body(`return "diff --git a/calc.py b/calc.py\nold mode 100644\nnew mode 104755\n"`), outcome: agon.OutcomeBadPatch, detail: "mode"},
+		{name: "result is a link", agent: body("os.symlink('/etc/passwd', '/sandbox/.agon-result')", "os._exit(0)"), outcome: agon.OutcomeBadPatch},
+		{name: "result forged", agent: body("open('/sandbox/.agon-result', 'w').write('solved\\n\\nx')", "os._exit(0)"), outcome: agon.OutcomeInvalid},
 		{
-			name: "sees the contract", outcome: OutcomeEmpty, file: "all there",
+			name: "sees the contract", outcome: agon.OutcomeEmpty, file: "all there",
 			agent: body(
 				"assert input == {'problem_statement': 'add is wrong', 'run_id': 'run-1'}, input",
 				"assert os.getcwd() == '/repo' and os.path.samefile('/sandbox/repo', '/repo')",
@@ -101,7 +101,7 @@ func TestPlayTimeout(t *testing.T) {
 	r := runSpec()
 	r.Policy.Agent.WallMS = 1500
 	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
-	if err != nil || rec.Outcome != OutcomeTimeout {
+	if err != nil || rec.Outcome != agon.OutcomeTimeout {
 		t.Fatalf("%+v, %v", rec, err)
 	}
 }
@@ -115,16 +115,8 @@ func TestPlayCPUBudget(t *testing.T) {
 	r := runSpec()
 	r.Policy.Agent.WallMS, r.Policy.Agent.CPUMS = 60_000, 1500
 	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
-	if err != nil || rec.Outcome != OutcomeTimeout || !strings.Contains(rec.Detail, "cpu limit") {
+	if err != nil || rec.Outcome != agon.OutcomeTimeout || !strings.Contains(rec.Detail, "cpu limit") {
 		t.Fatalf("%+v, %v", rec, err)
-	}
-}
-
-func TestAgentFailed(t *testing.T) {
-	for outcome, want := range map[string]bool{OutcomeOK: false, OutcomeEmpty: false, OutcomeInvalid: true, OutcomeBadPatch: true, OutcomeTimeout: true, "": true, "whatever": true} {
-		if AgentFailed(outcome) != want {
-			t.Errorf("%q: %v", outcome, !want)
-		}
 	}
 }
 
@@ -158,7 +150,7 @@ func TestPartialPatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := string(rec.Files[FilePartial])
-	if rec.Outcome != OutcomeTimeout || rec.Files[FilePatch] != nil || !strings.Contains(left, "+# half done") || !strings.Contains(left, "+x = 1") {
+	if rec.Outcome != agon.OutcomeTimeout || rec.Files[FilePatch] != nil || !strings.Contains(left, "+# half done") || !strings.Contains(left, "+x = 1") {
 		t.Errorf("%s %s: %q", rec.Outcome, rec.Detail, left)
 	}
 }

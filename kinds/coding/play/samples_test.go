@@ -95,7 +95,7 @@ func TestForgerSample(t *testing.T) {
 	k, d := newKind(t)
 	tk := smallTask(t, "lru-cache")
 	rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "forger")), k, tk)
-	if rec.Outcome != OutcomeOK || s.Value != 0 || s.Solved || !strings.HasPrefix(s.Detail, "forged: ") {
+	if rec.Outcome != agon.OutcomeOK || s.Value != 0 || s.Solved || !strings.HasPrefix(s.Detail, "forged: ") {
 		t.Errorf("%s %s: %+v", rec.Outcome, rec.Detail, s)
 	}
 }
@@ -104,7 +104,7 @@ func TestNopSample(t *testing.T) {
 	t.Parallel()
 	k, d := newKind(t)
 	tk := smallTask(t, "semver")
-	if rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "nop")), k, tk); rec.Outcome != OutcomeEmpty || s.Value != 0 {
+	if rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "nop")), k, tk); rec.Outcome != agon.OutcomeEmpty || s.Value != 0 {
 		t.Errorf("%+v %+v", rec, s)
 	}
 }
@@ -163,7 +163,7 @@ func TestLLMSample(t *testing.T) {
 					t.Fatal(err)
 				}
 				s, err := k.Judge(t.Context(), e, r, rec)
-				if err != nil || s[0].Solved != solved || AgentFailed(rec.Outcome) {
+				if err != nil || s[0].Solved != solved || !agon.Ordinary(rec.Outcome) {
 					t.Errorf("%s %s: %+v %v\n%s\n%s", rec.Outcome, rec.Detail, s, err, rec.Files[FileStdout], rec.Files[FileStderr])
 				}
 				if n := len(e.s.Receipts()); n < 3 {
@@ -236,7 +236,7 @@ func TestCanaryNamesTables(t *testing.T) {
 		"by hand":                  "def agent_main(input):\n    for line in open('lru/cache.py'):\n        if 'while len(self._index) >= self.capacity' in line: return 'x'\n    return ''\n",
 	} {
 		rec, s := playAndJudge(t, newEnv(t, d, tk, agent), k, tk)
-		if s.Solved || rec.Outcome == OutcomeOK && s.Metrics[MetricByHeart] == 0 {
+		if s.Solved || rec.Outcome == agon.OutcomeOK && s.Metrics[MetricByHeart] == 0 {
 			t.Errorf("%s: %s %s: %+v", name, rec.Outcome, rec.Detail, s)
 		}
 		t.Logf("%s: %s, %v lines known", name, rec.Outcome, s.Metrics[MetricByHeart])
@@ -244,7 +244,7 @@ func TestCanaryNamesTables(t *testing.T) {
 	env := newEnv(t, d, tk, table)
 	rec, s := playAndJudge(t, env, k, tk)
 	// Nothing but an ordinary end is judged.
-	if rec.Outcome != OutcomeOK || s.Solved || s.Value != 0 || s.Metrics[MetricByHeart] < canary.MinLines || !strings.HasPrefix(s.Detail, "known by heart: ") || !strings.Contains(s.Detail, "def _shrink(self):") {
+	if rec.Outcome != agon.OutcomeOK || s.Solved || s.Value != 0 || s.Metrics[MetricByHeart] < canary.MinLines || !strings.HasPrefix(s.Detail, "known by heart: ") || !strings.Contains(s.Detail, "def _shrink(self):") {
 		t.Errorf("the table: %s %s: %+v", rec.Outcome, rec.Detail, s)
 	}
 	if e := strings.Join(env.events, "\n"); !strings.Contains(e, `"known":["`) || !strings.Contains(e, "_shrink") {

@@ -251,7 +251,7 @@ func (d *runDoc) apply(in *report, now time.Time) (status int, why string) {
 
 // settle tells the platform how a run ended. It may be repeated.
 func (b *Backend) settle(ctx context.Context, s *session, d *runDoc) error {
-	res := client.Result{Token: d.Token, Driver: agon.Driver{Name: "docker"}, Outcome: "ok"}
+	res := client.Result{Token: d.Token, Driver: agon.Driver{Name: "docker"}, Outcome: agon.OutcomeOK}
 	if d.Cost != nil {
 		res.Cost = agon.Micros(math.Round(*d.Cost * 1e6))
 	}

@@ -61,12 +61,8 @@ const (
 	FileLog          = "miner.log"
 )
 
-// Outcomes besides "ok" and "empty".
-const (
-	OutcomeModel   = "model_error" // the gateway refused, or the provider did not answer
-	OutcomeInvalid = "invalid"     // no result that can be read
-	OutcomeExited  = "exited"
-)
+// OutcomeModel is an outcome besides those of package agon: the gateway refused, or the provider did not answer.
+const OutcomeModel = "model_error"
 
 // Episode is what became of one scenario, made outside the box but for the
 // response.
@@ -255,7 +251,7 @@ func unplayed(scenario, prompt string, user map[string]string, p *packfile.Pack)
 	if err != nil {
 		return agon.Record{}, fmt.Errorf("encode episode: %w", err)
 	}
-	return agon.Record{Outcome: "empty", Detail: "not played: the judge of integrity refused the pack", Files: map[string][]byte{FileEpisode: body, FilePack: p.Canonical}}, nil
+	return agon.Record{Outcome: agon.OutcomeEmpty, Detail: "not played: the judge of integrity refused the pack", Files: map[string][]byte{FileEpisode: body, FilePack: p.Canonical}}, nil
 }
 
 // finish ends the session at the gateway and fills a record with the evidence of an episode.
@@ -534,23 +530,23 @@ func runAgent(ctx context.Context, box sandbox.Box, python string, j job) (agon.
 	raw, err := box.ReadFile(resultFile, maxResult)
 	switch {
 	case errors.Is(err, sandbox.ErrNotExist):
-		rec.Outcome, rec.Detail = OutcomeExited, fmt.Sprintf("the agent ended with status %d and left no result", x.Code)
+		rec.Outcome, rec.Detail = agon.OutcomeExited, fmt.Sprintf("the agent ended with status %d and left no result", x.Code)
 		return rec, res, nil
 	case errors.Is(err, sandbox.ErrUnsafe):
-		rec.Outcome, rec.Detail = OutcomeInvalid, fmt.Sprintf("the result is not a file of at most %d bytes", maxResult)
+		rec.Outcome, rec.Detail = agon.OutcomeInvalid, fmt.Sprintf("the result is not a file of at most %d bytes", maxResult)
 		return rec, res, nil
 	case err != nil:
 		return agon.Record{}, res, fmt.Errorf("read the result: %w", err)
 	}
 	if err := json.Unmarshal(raw, &res); err != nil {
-		rec.Outcome, rec.Detail = OutcomeInvalid, "the result is not JSON"
+		rec.Outcome, rec.Detail = agon.OutcomeInvalid, "the result is not JSON"
 		return rec, result{}, nil
 	}
 	switch res.Outcome {
 	case "ok":
-		rec.Outcome = "ok"
+		rec.Outcome = agon.OutcomeOK
 	case "empty_response":
-		rec.Outcome = "empty"
+		rec.Outcome = agon.OutcomeEmpty
 	default:
 		rec.Outcome, rec.Detail = OutcomeModel, plain.Short(res.Error, 300)
 	}

@@ -136,11 +136,11 @@ func (s *shellPlay) session(ctx context.Context, e *Episode) (rec agon.Record, e
 		e.Calls = append(e.Calls, se.Calls...)
 		e.Turns, e.Response, e.Error = e.Turns+res.Turns, res.Response, plain.Short(res.Error, 500)
 		// An episode that ran out of time counts as what it left; the others go on.
-		if rec.Outcome != "ok" && rec.Outcome != "empty" && rec.Outcome != "limit_wall" {
+		if !agon.Ordinary(rec.Outcome) && rec.Outcome != "limit_wall" {
 			return rec, nil
 		}
 	}
-	rec.Outcome, rec.Detail = "ok", ""
+	rec.Outcome, rec.Detail = agon.OutcomeOK, ""
 	return rec, nil
 }
 
@@ -264,7 +264,7 @@ func (s *shellPlay) verified(ctx context.Context, e *Episode) (rec agon.Record, 
 	}
 	// What was left in time counts, as it does where an agent says nothing.
 	if rec.Outcome == "limit_wall" {
-		rec.Outcome, rec.Detail = "ok", ""
+		rec.Outcome, rec.Detail = agon.OutcomeOK, ""
 	}
 	return rec, nil
 }

@@ -96,7 +96,7 @@ func BenchmarkSuite(b *testing.B) {
 	for b.Loop() {
 		from := time.Now()
 		rec, err := w.kind.Play(b.Context(), s, sub, r)
-		if err != nil || rec.Outcome != OutcomeOK || s.n == 0 {
+		if err != nil || rec.Outcome != agon.OutcomeOK || s.n == 0 {
 			b.Fatalf("%v %s %s", err, rec.Detail, rec.Files[LogFile])
 		}
 		took += time.Since(from)

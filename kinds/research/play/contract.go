@@ -66,11 +66,9 @@ const (
 	StatusError    = "error"    // no number came of it
 )
 
-// Outcome words of a replay's record. Any other word is an error.
-const (
-	OutcomeOK       = "ok"
-	OutcomeRejected = "rejected"
-)
+// OutcomeRejected is the outcome of a replay that the task's own check ended. Any other
+// word but agon.OutcomeOK is an error.
+const OutcomeRejected = "rejected"
 
 // Names of numbers in a replay's Score.Metrics. Metrics of the benchmark stand
 // under MetricPrefix and their own name.

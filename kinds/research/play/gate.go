@@ -74,7 +74,7 @@ func (g *GateRule) pass(raw []byte, m map[string]float64) error {
 		return &ended{OutcomeNoMetric, "", plain.Short(err.Error(), 300)}
 	}
 	if !got.Passes {
-		return &ended{OutcomeOK, RejectedGate, fmt.Sprintf("%s has a mean of %.6g over %d seeds (standard error %.3g): that it is better than %v has p = %.3g", g.Metric, got.Mean, got.Seeds, got.SE, g.Bound, got.P)}
+		return &ended{agon.OutcomeOK, RejectedGate, fmt.Sprintf("%s has a mean of %.6g over %d seeds (standard error %.3g): that it is better than %v has p = %.3g", g.Metric, got.Mean, got.Seeds, got.SE, g.Bound, got.P)}
 	}
 	m[MetricGateMean], m[MetricGateP] = got.Mean, got.P
 	return nil

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agon-arena/agon"
+
 	"github.com/agon-arena/agon/kinds/research/artifact"
 )
 
@@ -131,7 +133,7 @@ with open(os.environ["AUTORESEARCH_SUBMISSION_ARTIFACT_PATH"], "rb") as f:
     json.dump({"score": len(f.read())}, open("out/result.json", "w"))
 `))
 			rec, obs := w.play(w.submission(c.patch, c.claim), w.run())
-			if rec.Outcome != OutcomeOK || obs.Status != c.status || !strings.Contains(obs.Notes, c.notes) {
+			if rec.Outcome != agon.OutcomeOK || obs.Status != c.status || !strings.Contains(obs.Notes, c.notes) {
 				t.Fatalf("%s %+v\n%s", rec.Outcome, obs, rec.Files[LogFile])
 			}
 			if c.status == StatusAccepted && obs.Metrics["score"] != 8 {

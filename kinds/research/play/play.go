@@ -30,11 +30,9 @@ const (
 	LogFile      = "replay.log"    // secrets are out of it
 )
 
-// Outcomes of a replay besides OutcomeOK. Each is an error: no number came.
+// Outcomes of a replay besides those of package agon. Each is an error: no number came.
 const (
 	OutcomeSetup     = "setup_failed"
-	OutcomeTimeout   = "timeout"
-	OutcomeLimit     = "limit"
 	OutcomeNoMetric  = "no_metric"
 	OutcomeBenchmark = "benchmark_failed"
 )
@@ -243,7 +241,7 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 			return fail(err)
 		}
 	}
-	return obs, OutcomeOK, nil
+	return obs, agon.OutcomeOK, nil
 }
 
 // duel replays both sides on the same machine and seeds, taking turns in who
@@ -401,7 +399,7 @@ func (p *player) side(ctx context.Context, name, dir string) (*side, error) {
 	defer func() { _ = root.Close() }()
 	e, err := ReadEntry(root.FS())
 	if errors.Is(err, errEntry) {
-		return nil, &ended{OutcomeOK, "invalid_entry", err.Error()}
+		return nil, &ended{agon.OutcomeOK, "invalid_entry", err.Error()}
 	}
 	if err != nil {
 		return nil, err
@@ -415,7 +413,7 @@ func (p *player) side(ctx context.Context, name, dir string) (*side, error) {
 			return nil, err
 		}
 		if !x.changes.OK {
-			return nil, &ended{OutcomeOK, x.changes.Reasons[0].Code, x.changes.Error()}
+			return nil, &ended{agon.OutcomeOK, x.changes.Reasons[0].Code, x.changes.Error()}
 		}
 		for _, c := range x.changes.Changes {
 			p.line("changed_path=" + c.Path)
@@ -429,10 +427,10 @@ func (p *player) fetchArtifact(ctx context.Context, x *side) error {
 	c := x.claim
 	switch {
 	case p.t.Artifact == "required" && c.ArtifactURI == "":
-		return &ended{OutcomeOK, "", "the task wants an artifact and the submission names none"}
+		return &ended{agon.OutcomeOK, "", "the task wants an artifact and the submission names none"}
 	case p.t.Artifact == "" || c.ArtifactURI == "":
 		if c.ArtifactURI != "" && len(x.changes.Changes) == 0 {
-			return &ended{OutcomeOK, surface.CodeEmpty, "the task takes no artifacts and the submission has no patch"}
+			return &ended{agon.OutcomeOK, surface.CodeEmpty, "the task takes no artifacts and the submission has no patch"}
 		}
 		return nil
 	}
@@ -443,7 +441,7 @@ func (p *player) fetchArtifact(ctx context.Context, x *side) error {
 	err := artifact.Fetch(ctx, p.k.cfg.Artifacts, c.ArtifactURI, c.ArtifactSHA256, c.ArtifactBytes, p.t.ArtifactMaxBytes, filepath.Join(dir, "artifact"))
 	var bad *artifact.Error
 	if errors.As(err, &bad) && ctx.Err() == nil {
-		return &ended{OutcomeOK, "", bad.Error()}
+		return &ended{agon.OutcomeOK, "", bad.Error()}
 	}
 	if err != nil {
 		return err

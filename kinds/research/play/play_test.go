@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/agon-arena/agon"
 )
 
 // oneTask is a benchmark that reports what submission/score.txt says.
@@ -54,7 +56,7 @@ func TestPlay(t *testing.T) {
 	w := newWorld(t)
 	w.task(oneTask, oneBase)
 	rec, obs := w.play(w.submission(scorePatch("2.5"), Claim{}), w.run())
-	if rec.Outcome != OutcomeOK || obs.Status != StatusAccepted || obs.Metrics["score"] != 2.5 || obs.Metrics["big"] != 3 {
+	if rec.Outcome != agon.OutcomeOK || obs.Status != StatusAccepted || obs.Metrics["score"] != 2.5 || obs.Metrics["big"] != 3 {
 		t.Fatalf("%s %+v\n%s", rec.Outcome, obs, rec.Files[LogFile])
 	}
 	if got := obs.Metrics["seed"]; got != float64(obs.Seed) || got == 0 {

@@ -183,7 +183,7 @@ func (p *player) keep(g progress, state []byte) {
 // time that is not the miner's doing, so the run is played again from its beginning; that is
 // a try of the run, so it does not go on for ever.
 func (p *player) exhausted(e *ended) error {
-	if e.outcome != OutcomeTimeout || p.resume.Stops == 0 || !p.stops() {
+	if e.outcome != agon.OutcomeTimeout || p.resume.Stops == 0 || !p.stops() {
 		return e
 	}
 	return p.resume.keeper.Anew("a run that was stopped ran out of time when it went on: it is played from its beginning")

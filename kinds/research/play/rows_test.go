@@ -81,30 +81,30 @@ exec(open("submission/run.py").read())
 		{name: "49 a link as result file", toml: oneTask, base: with(oneBase, "bench.py", "import os\nos.makedirs('out')\nopen('x','w').write('{\"score\":9}')\nos.symlink('../x','out/result.json')"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "not a regular file"},
 		{name: "49 over 10 MiB", toml: oneTask, base: with(oneBase, "bench.py", "import os\nos.makedirs('out')\nopen('out/result.json','w').write('{\"score\": 9}' + ' ' * (10 << 20))"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "10485760 bytes"},
 		{name: "gate reached", toml: gated, base: series("[2.6, 2.59, 2.61]"), patch: scorePatch("2"), status: StatusAccepted, score: 2},
-		{name: "gate missed by chance", toml: gated, base: series("[2.0, 2.8, 2.9]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: OutcomeOK, notes: "a mean of 2.56667 over 3 seeds"},
-		{name: "gate missed", toml: gated, base: series("[2.8, 2.81, 2.82]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: OutcomeOK},
+		{name: "gate missed by chance", toml: gated, base: series("[2.0, 2.8, 2.9]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: agon.OutcomeOK, notes: "a mean of 2.56667 over 3 seeds"},
+		{name: "gate missed", toml: gated, base: series("[2.8, 2.81, 2.82]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: agon.OutcomeOK},
 		{name: "gate with one seed", toml: gated, base: series("[2.0]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "1 values, the task wants one for each of 3 seeds"},
 		{name: "gate of what is no number", toml: gated, base: series("[2.0, 2.0, null]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "value 2 is not a number"},
 		{name: "gate of NaN", toml: gated, base: series("[2.0, 2.0, NaN]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "finite numbers"},
 		{name: "gate without values", toml: gated, base: oneBase, patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "it is missing"},
-		{name: "50 the task rejects", toml: runTask, base: runBase, patch: run("print('validator_rejection=too_slow')\nsys.exit(1)"), status: StatusRejected, reason: "too_slow", outcome: OutcomeOK},
+		{name: "50 the task rejects", toml: runTask, base: runBase, patch: run("print('validator_rejection=too_slow')\nsys.exit(1)"), status: StatusRejected, reason: "too_slow", outcome: agon.OutcomeOK},
 		{name: "50 a mark does not replace the result file", toml: oneTask, base: with(oneBase, "bench.py", "print('validator_rejection=x')\nraise SystemExit(1)"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric},
 		{name: "50 failing without a mark", toml: runTask, base: runBase, patch: run("print('score=2')\nsys.exit(3)"), status: StatusError, outcome: OutcomeBenchmark, notes: "status 3"},
 		{
 			name: "51 timeout with a tree of processes", toml: edit(runTask, budget, "time_budget_seconds = 1"), base: runBase,
 			patch:  run("import os\nif os.fork() == 0:\n    os.setsid()\n    subprocess.run(['sleep', '98767'])\nsubprocess.run(['sleep', '98767'])"),
-			status: StatusError, outcome: OutcomeTimeout, notes: "time budget",
+			status: StatusError, outcome: agon.OutcomeTimeout, notes: "time budget",
 		},
 		{name: "52 the box", toml: runTask, base: runBase, patch: run(boxProbe), status: StatusAccepted, score: 6, log: "root read-only"},
-		{name: "53 setup edits the benchmark", toml: setupTask, base: setup("echo 'print(9)' > bench.py"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "bench.py"},
-		{name: "53 setup deletes a protected file", toml: setupTask, base: setup("rm data/big.txt"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "data/big.txt"},
-		{name: "53 setup makes a file executable", toml: setupTask, base: setup("chmod +x bench.py"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "bench.py"},
-		{name: "53 setup puts a link for a directory", toml: setupTask, base: setup("cp -r data /workspace/copy && rm -r data && ln -s copy data"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "data/big.txt"},
-		{name: "53 setup plants bytecode", toml: setupTask, base: setup("mkdir __pycache__ && echo x > __pycache__/json.cpython-311.pyc"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json.cpython-311.pyc"},
-		{name: "53 setup plants a module where none is expected", toml: edit(setupTask, cmd, cmd+"setup_writes = [\"build/**\"]\n"), base: setup("mkdir build && touch build/ok json.py"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json.py"},
+		{name: "53 setup edits the benchmark", toml: setupTask, base: setup("echo 'print(9)' > bench.py"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: agon.OutcomeOK, notes: "bench.py"},
+		{name: "53 setup deletes a protected file", toml: setupTask, base: setup("rm data/big.txt"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: agon.OutcomeOK, notes: "data/big.txt"},
+		{name: "53 setup makes a file executable", toml: setupTask, base: setup("chmod +x bench.py"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: agon.OutcomeOK, notes: "bench.py"},
+		{name: "53 setup puts a link for a directory", toml: setupTask, base: setup("cp -r data /workspace/copy && rm -r data && ln -s copy data"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: agon.OutcomeOK, notes: "data/big.txt"},
+		{name: "53 setup plants bytecode", toml: setupTask, base: setup("mkdir __pycache__ && echo x > __pycache__/json.cpython-311.pyc"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: agon.OutcomeOK, notes: "json.cpython-311.pyc"},
+		{name: "53 setup plants a module where none is expected", toml: edit(setupTask, cmd, cmd+"setup_writes = [\"build/**\"]\n"), base: setup("mkdir build && touch build/ok json.py"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: agon.OutcomeOK, notes: "json.py"},
 		{
 			name: "53 setup plants a module beside the benchmark", toml: setupTask, base: setup("mkdir json && echo x=1 > json/__init__.py"),
-			patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json/__init__.py",
+			patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: agon.OutcomeOK, notes: "json/__init__.py",
 		},
 		{name: "53 an honest setup", toml: setupTask, base: setup("mkdir -p build && echo 1 > build/ok && (sleep 1; echo 'print(9)' > bench.py) & sleep 0"), patch: scorePatch("2"), status: StatusAccepted, score: 2},
 		{name: "53 setup fails", toml: setupTask, base: setup("exit 7"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeSetup, notes: "status 7"},
@@ -115,8 +115,8 @@ exec(open("submission/run.py").read())
 				"bench.py", "import os\nprint('score=' + open(os.environ['AGON_HIDDEN'] + '/answer.txt').read())\n"),
 			patch: run("pass"), status: StatusAccepted, score: 42,
 		},
-		{name: "21 a rename header", toml: oneTask, base: oneBase, patch: "diff --git a/submission/score.txt b/submission/score.txt\nsimilarity index 100%\nrename from bench.py\nrename to submission/x\n", status: StatusRejected, reason: surface.CodeForbidden, outcome: OutcomeOK},
-		{name: "20 outside", toml: oneTask, base: oneBase, patch: newFile("json.py", "x"), status: StatusRejected, reason: surface.CodeDisallowed, outcome: OutcomeOK},
+		{name: "21 a rename header", toml: oneTask, base: oneBase, patch: "diff --git a/submission/score.txt b/submission/score.txt\nsimilarity index 100%\nrename from bench.py\nrename to submission/x\n", status: StatusRejected, reason: surface.CodeForbidden, outcome: agon.OutcomeOK},
+		{name: "20 outside", toml: oneTask, base: oneBase, patch: newFile("json.py", "x"), status: StatusRejected, reason: surface.CodeDisallowed, outcome: agon.OutcomeOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ exec(open("submission/run.py").read())
 			log := string(rec.Files[LogFile])
 			outcome := c.outcome
 			if outcome == "" {
-				outcome = OutcomeOK
+				outcome = agon.OutcomeOK
 			}
 			if obs.Status != c.status || obs.Reason != c.reason || rec.Outcome != outcome || !strings.Contains(obs.Notes, c.notes) {
 				t.Fatalf("%s %q (%s) %q, want %s %q (%s) %q\n%s", obs.Status, obs.Reason, rec.Outcome, obs.Notes, c.status, c.reason, outcome, c.notes, log)

@@ -231,9 +231,9 @@ func endOf(x sandbox.Exit) *ended {
 	case "":
 		return nil
 	case "wall", "cpu":
-		return &ended{OutcomeTimeout, "", "the time budget is used up (" + x.Limit + ")"}
+		return &ended{agon.OutcomeTimeout, "", "the time budget is used up (" + x.Limit + ")"}
 	}
-	return &ended{OutcomeLimit, "", "the box's limit of " + x.Limit + " was reached"}
+	return &ended{agon.OutcomeLimit, "", "the box's limit of " + x.Limit + " was reached"}
 }
 
 // maxStageOutput is what is kept of each stream of a stage.
@@ -266,7 +266,7 @@ func (p *player) stage(ctx context.Context, b sandbox.Box, name string, x *side,
 func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observed) (map[string]float64, error) {
 	wall := p.budget(time.Duration(obs.SetupMS)*time.Millisecond + p.spent())
 	if wall <= 0 {
-		return nil, p.exhausted(&ended{OutcomeTimeout, "", "setup has used up the time budget"})
+		return nil, p.exhausted(&ended{agon.OutcomeTimeout, "", "setup has used up the time budget"})
 	}
 	spec := p.spec("benchmark", x, wall)
 	if p.hidden != "" {
@@ -338,10 +338,10 @@ func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 		return err
 	}
 	if w.Error != "" {
-		return &ended{OutcomeOK, "workspace_too_large", w.Error}
+		return &ended{agon.OutcomeOK, "workspace_too_large", w.Error}
 	}
 	if len(w.Changed) > 0 {
-		return &ended{OutcomeOK, "protected_paths_changed", "setup has changed protected files: " + list(w.Changed)}
+		return &ended{agon.OutcomeOK, "protected_paths_changed", "setup has changed protected files: " + list(w.Changed)}
 	}
 	var bad []string
 	rule, code := p.t.Rule(), codeDirs(j.Files)
@@ -361,7 +361,7 @@ func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 		}
 	}
 	if len(bad) > 0 {
-		return &ended{OutcomeOK, "unexpected_files", "setup has left files that the task does not expect: " + list(bad)}
+		return &ended{agon.OutcomeOK, "unexpected_files", "setup has left files that the task does not expect: " + list(bad)}
 	}
 	return nil
 }
@@ -428,14 +428,14 @@ func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[stri
 	if exit.Code != 0 {
 		notes := fmt.Sprintf("the benchmark ended with status %d", exit.Code)
 		if rejected != "" {
-			return nil, &ended{OutcomeOK, rejected, "the task's benchmark rejects it: " + rejected}
+			return nil, &ended{agon.OutcomeOK, rejected, "the task's benchmark rejects it: " + rejected}
 		}
 		return nil, &ended{OutcomeBenchmark, "", notes}
 	}
 	if p.t.ResultPath == "" {
 		if m, err = parseResultText(out, p.t.MetricName); err != nil {
 			if rejected != "" {
-				return nil, &ended{OutcomeOK, rejected, "the task's benchmark rejects it: " + rejected}
+				return nil, &ended{agon.OutcomeOK, rejected, "the task's benchmark rejects it: " + rejected}
 			}
 			return nil, &ended{OutcomeNoMetric, "", err.Error()}
 		}

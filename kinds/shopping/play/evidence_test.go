@@ -177,12 +177,12 @@ func TestRunIsBounded(t *testing.T) {
 		all = append(all, played{Envelope{Status: StatusSuccess, Dialogue: d}, &Evidence{}})
 	}
 	rec, err := record(spec, all, limit)
-	if err != nil || rec.Outcome != OutcomeOK || rec.Tasks["0"] != OutcomeOK || rec.Tasks["19"] != OutcomeFailed {
+	if err != nil || rec.Outcome != agon.OutcomeOK || rec.Tasks["0"] != agon.OutcomeOK || rec.Tasks["19"] != OutcomeFailed {
 		t.Fatalf("%v %s %v", err, rec.Outcome, rec.Tasks)
 	}
 	total := 0
 	for i := range all {
-		if rec.Tasks[fmt.Sprint(i)] == OutcomeOK {
+		if rec.Tasks[fmt.Sprint(i)] == agon.OutcomeOK {
 			total += len(rec.Files[episodeFile(i)])
 		}
 	}

@@ -24,13 +24,9 @@ import (
 // AgentFile is the only file of a submission.
 const AgentFile = "agent.py"
 
-// Outcomes of a problem and of a run. A run is "ok" if one problem at least
-// gave an episode; each other problem of it is worth 0.
-const (
-	OutcomeOK      = "ok"
-	OutcomeFailed  = "failed"
-	OutcomeTimeout = "timeout"
-)
+// OutcomeFailed is the outcome of a problem without an episode, which is worth 0, and of a
+// run that has no other. A run with one episode is agon.OutcomeOK.
+const OutcomeFailed = "failed"
 
 // Times of spec/oro.md 1.4.
 const (
@@ -118,15 +114,15 @@ func record(r agon.RunSpec, all []played, limit int) (agon.Record, error) {
 			}
 			all[i] = p
 		}
-		word := OutcomeOK
+		word := agon.OutcomeOK
 		switch p.env.Status {
 		case StatusFailed:
 			word = OutcomeFailed
 		case StatusTimedOut:
-			word = OutcomeTimeout
+			word = agon.OutcomeTimeout
 			timeouts++
 		default:
-			rec.Outcome = OutcomeOK
+			rec.Outcome = agon.OutcomeOK
 		}
 		rec.Tasks[r.Tasks[i].Key] = word
 		rec.Files[episodeFile(i)] = b
@@ -136,10 +132,10 @@ func record(r agon.RunSpec, all []played, limit int) (agon.Record, error) {
 		rec.Files[evidenceFile(i)] = b
 	}
 	if timeouts == len(all) {
-		rec.Outcome = OutcomeTimeout
+		rec.Outcome = agon.OutcomeTimeout
 	}
 	hidden := slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return t.Hidden })
-	if rec.Outcome != OutcomeOK && all[0].env.Error != nil && !hidden { // an agent could raise what it was asked
+	if rec.Outcome != agon.OutcomeOK && all[0].env.Error != nil && !hidden { // an agent could raise what it was asked
 		rec.Detail = plain.Short(all[0].env.Error.Type+": "+all[0].env.Error.Message, 500)
 	}
 	return rec, nil

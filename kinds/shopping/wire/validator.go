@@ -492,7 +492,7 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "validator_score: a score is from 0 to 1")
 		return
 	}
-	res := client.Result{Token: run.Token, Outcome: "ok", Driver: agon.Driver{Name: "docker"}}
+	res := client.Result{Token: run.Token, Outcome: agon.OutcomeOK, Driver: agon.Driver{Name: "docker"}}
 	if in.Metadata != nil && in.Metadata.Seconds > 0 && in.Metadata.Seconds < 1e6 {
 		res.BoxMS = int64(in.Metadata.Seconds * 1000)
 	}
