@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -51,7 +53,7 @@ func (t *Tx) InsertAppeal(a Appeal) error {
 		return fmt.Errorf("encode appeal: %w", err)
 	}
 	_, err = t.exec(`INSERT INTO appeals (`+appealColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		a.Submission, a.Arena, a.Miner, a.Coldkey, clean(a.Reason), a.State, micros(a.At), micros(a.Deadline), micros(a.AnsweredAt), clean(a.Answer), string(b))
+		a.Submission, a.Arena, a.Miner, a.Coldkey, plain.Storable(a.Reason), a.State, micros(a.At), micros(a.Deadline), micros(a.AnsweredAt), plain.Storable(a.Answer), string(b))
 	return err
 }
 
@@ -62,7 +64,7 @@ func (t *Tx) SetAppeal(a Appeal) error {
 		return fmt.Errorf("encode appeal: %w", err)
 	}
 	return t.exec1(`UPDATE appeals SET state = $1, answered_at = $2, answer = $3, compared = $4 WHERE submission = $5`,
-		a.State, micros(a.AnsweredAt), clean(a.Answer), string(b), a.Submission)
+		a.State, micros(a.AnsweredAt), plain.Storable(a.Answer), string(b), a.Submission)
 }
 
 // Appeal returns a submission's appeal, or ErrNotFound.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -176,7 +178,7 @@ func (t *Tx) EndAttempt(a Attempt) error {
 	return t.put1(`UPDATE attempts SET state = $1, fault = $2, reason = $3, outcome = $4, driver = $5, cost_micros = $6,
 		box_ms = $7, evidence = $8, counted = $9, late = $10, ended_at = $11, result_hash = $12, reply = $13, statement = $14, mark = $15, fact = $16
 		WHERE run = $17 AND n = $18`,
-		a.State, string(a.Fault), clean(a.Reason), clean(a.Outcome), string(driver), int64(a.CostMicros), a.BoxMS,
+		a.State, string(a.Fault), plain.Storable(a.Reason), plain.Storable(a.Outcome), string(driver), int64(a.CostMicros), a.BoxMS,
 		string(a.Evidence), bit(a.Counted), bit(a.Late), micros(a.EndedAt), a.ResultHash, a.Reply, string(statement), a.Mark, a.Fact, a.Run, int64(a.N))
 }
 

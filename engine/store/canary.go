@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -46,7 +48,7 @@ func scanCanary(r scanner) (c agon.Canary, err error) {
 // InsertCanary stores a canary.
 func (t *Tx) InsertCanary(c agon.Canary) error {
 	_, err := t.exec(`INSERT INTO canaries (`+canaryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		c.ID, c.Arena, c.Submission, c.Rival, c.Known, c.Tolerance, c.Plays, micros(c.At), c.Actor, clean(c.Reason))
+		c.ID, c.Arena, c.Submission, c.Rival, c.Known, c.Tolerance, c.Plays, micros(c.At), c.Actor, plain.Storable(c.Reason))
 	return err
 }
 

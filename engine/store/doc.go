@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // DocTable names a table of documents that a kind keeps beside the engine's
@@ -35,7 +37,7 @@ func scanDoc(r scanner) (d Doc, err error) {
 // InsertDoc stores a new row; ErrConflict if its id is taken.
 func (t *Tx) InsertDoc(table DocTable, d Doc) error {
 	n, err := t.exec(`INSERT INTO `+string(table)+` (id, task, owner, ref, status, at, body) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (id) DO NOTHING`, d.ID, d.Task, d.Owner, d.Ref, d.Status, micros(d.At), clean(string(d.Body)))
+		ON CONFLICT (id) DO NOTHING`, d.ID, d.Task, d.Owner, d.Ref, d.Status, micros(d.At), plain.Storable(string(d.Body)))
 	if err == nil && n != 1 {
 		return ErrConflict
 	}
@@ -46,7 +48,7 @@ func (t *Tx) InsertDoc(table DocTable, d Doc) error {
 // status from: ErrNotFound if it has moved.
 func (t *Tx) SetDoc(table DocTable, d Doc, from string) error {
 	return t.exec1(`UPDATE `+string(table)+` SET owner = $1, ref = $2, status = $3, body = $4 WHERE id = $5 AND status = $6`,
-		d.Owner, d.Ref, d.Status, clean(string(d.Body)), d.ID, from)
+		d.Owner, d.Ref, d.Status, plain.Storable(string(d.Body)), d.ID, from)
 }
 
 // Doc returns one row, or ErrNotFound.

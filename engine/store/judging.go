@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -157,7 +159,7 @@ func (t *Tx) MoveJudging(from agon.JudgingState, j Judging) error {
 	t.StandingMoves()
 	return t.exec1(`UPDATE judgings SET state = $1, validator = $2, token_hash = $3, verdict = $4, against = $5, scores = $6, driver = $7, reason = $8,
 		result_hash = $9, tries = $10, leased_at = $11, deadline = $12, ended_at = $13 WHERE id = $14 AND state = $15`,
-		string(j.State), j.Validator, j.TokenHash, j.Verdict, j.Against, string(scores), string(driver), clean(j.Reason),
+		string(j.State), j.Validator, j.TokenHash, j.Verdict, j.Against, string(scores), string(driver), plain.Storable(j.Reason),
 		j.ResultHash, int64(j.Tries), micros(j.LeasedAt), micros(j.Deadline), micros(j.EndedAt), j.ID, string(from))
 }
 
@@ -174,7 +176,7 @@ func (t *Tx) Rule(run string, s agon.Score) error {
 	}
 	_, err = t.exec(`INSERT INTO rulings (run, task, value, solved, metrics, scorer, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (run, task) DO UPDATE SET value = excluded.value, solved = excluded.solved, metrics = excluded.metrics, scorer = excluded.scorer, detail = excluded.detail`,
-		run, s.Task, s.Value, bit(s.Solved), string(m), clean(s.Scorer), clean(s.Detail))
+		run, s.Task, s.Value, bit(s.Solved), string(m), plain.Storable(s.Scorer), plain.Storable(s.Detail))
 	return err
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -13,7 +15,7 @@ func (t *Tx) SawValidator(arena, validator, driver, version, gpus string, at tim
 		ON CONFLICT (arena, validator) DO UPDATE SET
 		gpus = CASE WHEN excluded.gpus = '' THEN seen.gpus ELSE excluded.gpus END,
 		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, version = CASE WHEN excluded.version = '' THEN seen.version ELSE excluded.version END, at = excluded.at`,
-		arena, validator, clean(driver), clean(version), clean(gpus), micros(at))
+		arena, validator, plain.Storable(driver), plain.Storable(version), plain.Storable(gpus), micros(at))
 	return err
 }
 

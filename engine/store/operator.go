@@ -3,13 +3,15 @@ package store
 import (
 	"strconv"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
 // LogAction writes down what the operator did.
 func (t *Tx) LogAction(a agon.OperatorAction) error {
 	if _, err := t.exec(`INSERT INTO operator_log (at, actor, what, target, reason, change) VALUES ($1, $2, $3, $4, $5, $6)`,
-		micros(a.At), a.Actor, a.What, a.Target, clean(a.Reason), clean(a.Change)); err != nil {
+		micros(a.At), a.Actor, a.What, a.Target, plain.Storable(a.Reason), plain.Storable(a.Change)); err != nil {
 		return err
 	}
 	n, err := one(t, scanInt, `SELECT MAX(n) FROM operator_log`)

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -10,7 +12,7 @@ import (
 // been written down before.
 func (t *Tx) Post(coldkey string, p agon.Posting) error {
 	err := t.put(`INSERT INTO purse_postings (coldkey, what, micros, submission, payment, reason, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		coldkey, p.What, int64(p.Micros), p.Submission, clean(p.Payment), clean(p.Reason), micros(p.At))
+		coldkey, p.What, int64(p.Micros), p.Submission, plain.Storable(p.Payment), plain.Storable(p.Reason), micros(p.At))
 	return err
 }
 

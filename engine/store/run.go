@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 )
@@ -431,7 +433,7 @@ func (t *Tx) LeaseRun(run string, deadline time.Time) error {
 func (t *Tx) MoveRun(run string, from agon.RunState, to Run) error {
 	return t.put1(`UPDATE runs SET state = $1, deadline = $2, fault = $3, reason = $4, retries = $5, again = $6, ended_at = $7
 		WHERE id = $8 AND state = $9`,
-		string(to.State), micros(to.Deadline), string(to.Fault), clean(to.Reason), int64(to.Retries),
+		string(to.State), micros(to.Deadline), string(to.Fault), plain.Storable(to.Reason), int64(to.Retries),
 		againOf(to), micros(to.EndedAt), run, string(from))
 }
 
@@ -502,7 +504,7 @@ func (t *Tx) InsertScore(s agon.Score, attempt int, key agon.Digest) error {
 	}
 	err = t.put(`INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		s.Run, s.Task, int64(attempt), string(key), s.Value, bit(s.Solved), string(m), clean(s.Scorer), clean(s.Detail))
+		s.Run, s.Task, int64(attempt), string(key), s.Value, bit(s.Solved), string(m), plain.Storable(s.Scorer), plain.Storable(s.Detail))
 	return err
 }
 
@@ -524,12 +526,6 @@ func (t *Tx) ScoreKeys(run string) (map[string]agon.Digest, error) {
 		out[x.task] = x.key
 	}
 	return out, err
-}
-
-// clean makes foreign text fit for a column: PostgreSQL refuses NUL in text,
-// and neither driver should see half a character.
-func clean(s string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 }
 
 // AnyRetry reports whether a run that was lost before waits in any queue and may be taken now.

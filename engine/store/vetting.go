@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"github.com/agon-arena/agon/internal/plain"
+)
 
 // What is vetted.
 const (
@@ -53,8 +57,8 @@ func scanVetting(r scanner) (v Vetting, err error) {
 // InsertVetting stores a vetting; ErrConflict if the submission has one of the same.
 func (t *Tx) InsertVetting(v Vetting) error {
 	_, err := t.exec(`INSERT INTO vettings (`+vettingColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
-		v.ID, v.Arena, v.Submission, v.What, v.State, v.Tries, clean(v.Worker), v.TokenHash, micros(v.ClaimedAt), micros(v.LeaseUntil), micros(v.NextAt),
-		v.Verdict, v.Score, v.Confidence, clean(v.Summary), clean(v.Detail), clean(v.Error), v.Actor, micros(v.CreatedAt), micros(v.EndedAt))
+		v.ID, v.Arena, v.Submission, v.What, v.State, v.Tries, plain.Storable(v.Worker), v.TokenHash, micros(v.ClaimedAt), micros(v.LeaseUntil), micros(v.NextAt),
+		v.Verdict, v.Score, v.Confidence, plain.Storable(v.Summary), plain.Storable(v.Detail), plain.Storable(v.Error), v.Actor, micros(v.CreatedAt), micros(v.EndedAt))
 	return err
 }
 
@@ -62,8 +66,8 @@ func (t *Tx) InsertVetting(v Vetting) error {
 func (t *Tx) SetVetting(v Vetting) error {
 	return t.exec1(`UPDATE vettings SET state = $1, tries = $2, worker = $3, token = $4, claimed_at = $5, lease_until = $6, next_at = $7, verdict = $8, score = $9, confidence = $10,
 		summary = $11, detail = $12, error = $13, actor = $14, ended_at = $15 WHERE id = $16`,
-		v.State, v.Tries, clean(v.Worker), v.TokenHash, micros(v.ClaimedAt), micros(v.LeaseUntil), micros(v.NextAt), v.Verdict, v.Score, v.Confidence,
-		clean(v.Summary), clean(v.Detail), clean(v.Error), v.Actor, micros(v.EndedAt), v.ID)
+		v.State, v.Tries, plain.Storable(v.Worker), v.TokenHash, micros(v.ClaimedAt), micros(v.LeaseUntil), micros(v.NextAt), v.Verdict, v.Score, v.Confidence,
+		plain.Storable(v.Summary), plain.Storable(v.Detail), plain.Storable(v.Error), v.Actor, micros(v.EndedAt), v.ID)
 }
 
 // Vetting returns a vetting, or ErrNotFound.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -46,7 +48,7 @@ func (t *Tx) DisableWebhook(id, reason string) error {
 	if _, err := t.exec(`DELETE FROM webhook_queue WHERE hook = $1`, id); err != nil {
 		return err
 	}
-	_, err := t.exec(`UPDATE webhooks SET disabled = $1 WHERE id = $2`, clean(reason), id)
+	_, err := t.exec(`UPDATE webhooks SET disabled = $1 WHERE id = $2`, plain.Storable(reason), id)
 	return err
 }
 

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 )
@@ -187,14 +189,14 @@ func ResultOf(run agon.RunSpec, policy agon.Digest, submission string, a agon.At
 	a.Counted = false
 	a.LeasedAt, a.EndedAt = a.LeasedAt.UTC(), a.EndedAt.UTC()
 	a.LeaseUntil = time.Time{}
-	a.Reason = plainText(a.Reason)
+	a.Reason = plain.Storable(a.Reason)
 	if len(a.Driver.Limits) == 0 {
 		a.Driver.Limits = nil
 	}
 	r := Result{Attempt: a, Scores: append([]agon.Score(nil), scores...), Events: events, EventHead: head}
 	for i := range r.Scores {
 		s := &r.Scores[i]
-		s.Detail, s.Scorer = plainText(s.Detail), plainText(s.Scorer)
+		s.Detail, s.Scorer = plain.Storable(s.Detail), plain.Storable(s.Scorer)
 		if len(s.Metrics) == 0 {
 			s.Metrics = nil
 		}
@@ -237,11 +239,6 @@ func HeadOf(prev agon.Digest, e agon.Event) agon.Digest {
 	fmt.Fprintf(h, "agon-event-v1\n%s\n%s\n%d\n%d\n%d\n%q\n%q\n%d\n", prev, e.Run, e.Attempt, e.Seq, e.At.UnixMicro(), e.Task, e.Type, len(data))
 	h.Write(data)
 	return agon.Digest("sha256:" + hex.EncodeToString(h.Sum(nil)))
-}
-
-// plainText is text as the store keeps it: valid UTF-8 without NUL.
-func plainText(s string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 }
 
 func sortBy[T any](list []T, key func(T) string) {

@@ -214,6 +214,22 @@ func Short(s string, n int) string {
 	return b.String()
 }
 
+// First is the beginning of s, at most n characters.
+func First(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// Storable is s as the store keeps it: no column holds NUL or half a character. What is
+// signed or hashed of a stored text goes through it too.
+func Storable(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+}
+
 // Head is the beginning of s, at most n bytes, without halving a character.
 func Head(s string, n int) string {
 	if len(s) <= n {

@@ -100,6 +100,21 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
+func TestFirstAndStorable(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"abc", 2, "ab"}, {"abc", 3, "abc"}, {"äöü", 2, "äö"}, {"", 0, ""}, {"a", 0, ""}} {
+		if got := First(c.in, c.n); got != c.want {
+			t.Errorf("First(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+	if got := Storable("a\x00b\xffc"); got != "ab\uFFFDc" {
+		t.Errorf("Storable gives %q", got)
+	}
+}
+
 func TestShortAndHead(t *testing.T) {
 	for _, tt := range []struct {
 		in          string

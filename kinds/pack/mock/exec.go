@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
@@ -91,7 +93,7 @@ func (c *call) exec(args packfile.Value) packfile.Value {
 	if codeHost().MatchString(cmd) {
 		return completed("(mock gh output)")
 	}
-	return completed("(mock output for: " + cutRunes(cmd, 100) + ")")
+	return completed("(mock output for: " + plain.First(cmd, 100) + ")")
 }
 
 func (c *call) mail(cmd string) (packfile.Value, bool) {
@@ -174,13 +176,4 @@ func (c *call) agenda() packfile.Value {
 
 func (c *call) eventCreated() packfile.Value {
 	return irreversible(packfile.Obj("id", "evt_"+c.stamp(), "status", "confirmed").Indented())
-}
-
-func cutRunes(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
@@ -145,7 +147,7 @@ var fixtureFiles = map[string][]string{
 
 func load(root fs.FS, name string) (*scenario, error) {
 	if !scenarioName().MatchString(name) {
-		return nil, fmt.Errorf("mock tools: scenario %q: want letters, digits, _ and -, at most 64", cutRunes(name, 80))
+		return nil, fmt.Errorf("mock tools: scenario %q: want letters, digits, _ and -, at most 64", plain.First(name, 80))
 	}
 	sc := &scenario{name: name, data: map[string]packfile.Value{}, files: map[string]string{}, dirs: map[string]bool{".": true}}
 	dir, err := fs.Sub(root, name)
@@ -479,7 +481,7 @@ func (s *Server) do(name string, args, body packfile.Value) (status int, answer 
 	}
 	ts := now.UTC().Format("2006-01-02T15:04:05.000000+00:00")
 	req := Request{TS: ts, Tool: name, Body: body, Status: status, Success: known}
-	done := Call{TS: ts, Tool: name, Args: args, Response: answer, Summary: cutRunes(answer.PyRepr(), 200)}
+	done := Call{TS: ts, Tool: name, Args: args, Response: answer, Summary: plain.First(answer.PyRepr(), 200)}
 	s.mu.Lock()
 	s.requests = append(s.requests, req)
 	if known {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/signing"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
@@ -290,7 +292,7 @@ type Submission struct {
 func (s *Submission) Body() ([]byte, error) {
 	x := s.Sidecar
 	fields := []Field{
-		{"claim_id", s.ClaimID}, {"base_ref", s.BaseRef}, {"patch", s.Patch}, {"summary", cut(x.Summary, maxSummary)}, {"claimed_metrics", x.ClaimedMetrics},
+		{"claim_id", s.ClaimID}, {"base_ref", s.BaseRef}, {"patch", s.Patch}, {"summary", plain.First(x.Summary, maxSummary)}, {"claimed_metrics", x.ClaimedMetrics},
 	}
 	for _, f := range []struct{ name, v string }{
 		{"proposed_idea", x.ProposedIdea},
@@ -313,13 +315,6 @@ func (s *Submission) Body() ([]byte, error) {
 
 // maxSummary is where the stock client cuts a summary, in characters.
 const maxSummary = 7900
-
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n])
-	}
-	return s
-}
 
 // Submit sends a submission and returns the coordinator's answer.
 func (c *Client) Submit(ctx context.Context, s *Submission) ([]byte, error) {

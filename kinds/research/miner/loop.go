@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/agon-arena/agon/internal/plain"
+
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/kinds/research/quorum"
@@ -492,7 +494,7 @@ func (a *Agent) note(t *coordinator.TaskView, metric, word, what string) error {
 	if st, err := f.Stat(); err == nil && st.Size() == 0 {
 		fmt.Fprintln(f, "at\ttask\tmetric\tstatus\tdescription")
 	}
-	line := strings.Join(strings.Fields(cut(what, 200)), " ")
+	line := strings.Join(strings.Fields(plain.First(what, 200)), " ")
 	_, err = fmt.Fprintf(f, "%s\t%s\t%s\t%s\t%s\n", a.Now().UTC().Format(time.RFC3339), t.Slug, metric, word, line)
 	return err
 }
