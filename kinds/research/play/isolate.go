@@ -42,10 +42,11 @@ type programs struct {
 	url      string
 	served   chan struct{}
 
-	mu  sync.Mutex // one program at a time; guards what follows
-	n   int
-	err error // ours: the box or its driver
-	end bool
+	mu    sync.Mutex // one program at a time; guards what follows
+	n     int
+	err   error // ours: the box or its driver
+	end   bool
+	ahead ahead
 }
 
 // programs opens the host's side. Only the benchmark's door knows the token.
@@ -70,12 +71,13 @@ func (r *programs) door() sandbox.Door {
 	return sandbox.Door{Listen: playDoor, Target: r.url, Header: map[string]string{"Authorization": "Bearer " + r.token}}
 }
 
-// stop waits for the program that runs, whose own time is bounded, and tells
-// what failed on our side.
+// stop waits for the program that runs, whose own time is bounded, and for the ends of
+// all boxes, and tells what failed on our side.
 func (r *programs) stop() error {
 	r.mu.Lock()
 	r.end = true
 	err := r.err
+	r.ahead.drop()
 	r.mu.Unlock()
 	_ = r.srv.Close()
 	<-r.served
@@ -173,20 +175,24 @@ func (r *programs) run(q programRequest, data []byte) (out programReply, stdout,
 	if t := time.Duration(q.Timeout * float64(time.Second)); t > 0 {
 		left = min(left, t)
 	}
-	// The request's end does not end the program: it has its own time, and a
-	// program that we cut off would look like a failure of ours.
-	b, err := r.p.env.Box(r.ctx, r.p.spec("program", r.x, left))
-	if err != nil {
-		r.err = err
-		return out, nil, nil, err
-	}
-	defer func() { _ = b.Close() }()
 	var env []string
 	for _, k := range sortedKeys(q.Env) {
 		if !envForm().MatchString(k) {
 			return out, nil, nil, fmt.Errorf("%.40q is not a name of a variable", k)
 		}
 		env = append(env, k+"="+q.Env[k])
+	}
+	// The request's end does not end the program: it has its own time, and a
+	// program that we cut off would look like a failure of ours.
+	start := func() (sandbox.Box, error) { return r.p.env.Box(r.ctx, r.p.spec("program", r.x, left)) }
+	b, err := r.ahead.take(start)
+	if err != nil {
+		r.err = err
+		return out, nil, nil, err
+	}
+	defer r.ahead.end(b)
+	if !q.GPU && r.n >= aheadFrom && r.p.spare() {
+		defer r.ahead.next(aheadAfter, start)()
 	}
 	so, se := &tail{limit: maxProgramOut}, &tail{limit: 64 << 10}
 	var x sandbox.Exit

@@ -3,6 +3,7 @@ package play
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -140,8 +141,18 @@ func TestThievesInTwoPrograms(t *testing.T) {
 		}
 		return strings.Fields(strings.ReplaceAll(string(rest[:x.Stdout]), " ", "_"))
 	}
-	if left := run(leaves); len(left) < 5 {
+	for range aheadFrom - 1 {
+		run("")
+	}
+	// The box of the next program is made while this one still runs, and has left all it can.
+	if left := run(leaves + "time.sleep(4 * " + fmt.Sprint(aheadAfter.Seconds()) + ")\n"); len(left) < 5 {
 		t.Errorf("it could leave only %v: the test proves little", left)
+	}
+	r.mu.Lock()
+	made := r.ahead.made != nil
+	r.mu.Unlock()
+	if made != p.spare() {
+		t.Errorf("the next box is made meanwhile: %t, want %t", made, p.spare())
 	}
 	if found := run(looks); len(found) > 0 {
 		t.Errorf("the next program found %v", found)
