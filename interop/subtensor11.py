@@ -1,4 +1,4 @@
-"""The SDK of version 11, unmodified, against the embedded ledger: subtensor11.py URL SERVER RECEIVER.
+"""The SDK of version 11, unmodified, against the embedded ledger: subtensor11.py URL SERVER RECEIVER [pool].
 
 Subnet 1 sets weights, subnet 2 commits them with timelocks. SERVER takes requests
 signed as btauth/1 for RECEIVER. Prints one line of JSON: by call "ok", or what came instead."""
@@ -13,7 +13,7 @@ from bittensor import http_auth
 from bittensor import intents as I
 from bittensor.keyfiles import Keypair
 
-url, server, receiver = sys.argv[1:]
+url, server, receiver = sys.argv[1:4]
 out = {}
 
 
@@ -109,7 +109,34 @@ async def main():
         await call(name, f, want or (lambda v: v is not None))
     await call("btauth: signed by the SDK", signed, lambda v: v[0] == [200, 401, 401, 401, 401, 401, 401])
     await call("btauth: checked by the SDK", answers, lambda v: v == [OWN, "ReplayedRequest", "WrongReceiver", "BadSignature"])
+    if len(sys.argv) > 4:
+        await newer(c)
     print(json.dumps(out))
+
+
+async def newer(c):
+    """What runtimes of today have, on a subnet with a pool: collateral, consensus Null, owner's calls that moved."""
+    st = bt.storage.SubtensorModule
+    rule = lambda name, value: c.execute(I.SetHyperparameter(netuid=1, name=name, value=value), owner)
+    for name, value, item, want in (("tempo", 400, st.Tempo, 400), ("activity_cutoff_factor", 20000, st.ActivityCutoffFactorMilli, 20000), ("max_burn", 1.0, st.MaxBurn, 10**9), ("min_burn", 1.0, st.MinBurn, 10**9),
+                                    ("collateral_lock_share", 0.5, st.CollateralLockShare, 32768), ("collateral_drain_ratio", 2.0, None, None)):
+        await call(f"SetHyperparameter {name}", lambda: rule(name, value), done)
+        if item:
+            await call(f"read {name}", lambda: c.query(item, [1]), lambda v: v == want or f"{v}" == f"{want}")
+    miner = Keys("//Miner", "//Miner//hot")
+    hot, cold = miner.hotkey.ss58_address, miner.coldkey.ss58_address
+    await call("burned_register with collateral", lambda: c.submit_call(bt.calls.SubtensorModule.burned_register(netuid=1, hotkey=hot), miner), done)
+    await call("collateral_policy", lambda: c.collateral.collateral_policy(1), lambda v: abs(v["lock_share"] - 0.5) < 1e-4 and v["drain_ratio"] == 2.0)
+    await call("subnet_collateral", lambda: c.collateral.subnet_collateral(1), lambda v: len(v) == 1 and v[0]["hotkey"] == hot)
+    await call("miner_collateral", lambda: c.collateral.miner_collateral(1, hot, cold), lambda v: v["locked_alpha"].rao > 4 * 10**8)
+    refused = lambda r: not r.success
+    await call("RemoveStake of collateral", lambda: c.execute(I.RemoveStake(hotkey_ss58=hot, netuid=1, amount_alpha=0.1), miner), refused)
+    await call("add_collateral", lambda: c.submit_call(bt.calls.SubtensorModule.add_collateral(netuid=1, hotkey=hot, alpha=10**9, limit_price=2 * 10**9), miner), done)
+    await call("SetMinCollateral", lambda: c.execute(I.SetMinCollateral(netuid=1, hotkey_ss58=hot, min_alpha=0.2), miner), done)
+    await call("SetHyperparameter epoch_consensus", lambda: rule("epoch_consensus", "Null"), done)
+    await call("read epoch_consensus", lambda: c.query(st.SubnetEpochConsensus, [1]), lambda v: v == "Null")
+    await call("SetWeights raw_u16", lambda: c.execute(I.SetWeights(netuid=1, weights={0: 3, 2: 1}, raw_u16=True), val), done)
+    await call("read Weights", lambda: c.query(st.Weights, [1, 1]), lambda v: [tuple(x) for x in v] == [(0, 3), (2, 1)])
 
 
 asyncio.run(main())

@@ -168,7 +168,11 @@ func ofSubtensor11(t *testing.T, pool uint64) {
 		}
 	}))
 	defer srv.Close()
-	calls(t, 46, interoptest.Python(t, "sdk11"), "subtensor11.py", url, srv.URL, self.SS58())
+	args, least := []string{"subtensor11.py", url, srv.URL, self.SS58()}, 46
+	if pool > 0 {
+		args, least = append(args, "pool"), 68
+	}
+	calls(t, least, interoptest.Python(t, "sdk11"), args...)
 	// What the SDK sealed is for the ledger to open, with the owner's weights.
 	waiting, err := l.Timelocked(t.Context(), 2)
 	if err != nil || len(waiting) != 1 || waiting[0].Hotkey != owner || waiting[0].RevealRound <= timelock.RoundAt(time.Now().Add(-time.Minute)) || timelock.Check(waiting[0].Data) != nil {

@@ -34,6 +34,7 @@ var (
 	ErrNonAssociatedColdkey   = &Error{"NonAssociatedColdKey", "hotkey belongs to another coldkey"}
 	ErrSubnetFull             = &Error{"NoNeuronIdAvailable", "no uid is free"}
 	ErrNotRegistered          = &Error{"HotKeyNotRegisteredInSubNet", "hotkey is not registered"}
+	ErrInputLengths           = &Error{"InputLengthsUnequal", "lists of a batch differ in length"}
 	ErrUnequalLengths         = &Error{"WeightVecNotEqualSize", "uids and values differ in length"}
 	ErrTooManyUIDs            = &Error{"UidsLengthExceedUidsInSubNet", "more uids than the subnet has"}
 	ErrNotEnoughStake         = &Error{"NotEnoughStakeToSetWeights", "stake is below the threshold"}
@@ -55,6 +56,9 @@ var (
 	ErrRevealMismatch         = &Error{"InvalidRevealCommitHashNotMatch", "the weights are not those of a commit"}
 	ErrExpiredCommit          = &Error{"ExpiredWeightCommit", "the epoch to reveal the commit in is over"}
 	ErrRevealTooEarly         = &Error{"RevealTooEarly", "the epoch to reveal the commit in has not begun"}
+	ErrStakeUnavailable       = &Error{"StakeUnavailable", "the stake is collateral"}
+	ErrCollateralShare        = &Error{"CollateralLockShareTooHigh", "more of a registration's price is locked than the chain allows"}
+	ErrCollateralDrain        = &Error{"CollateralDrainRatioOutOfBounds", "collateral is set free too quickly, or never"}
 	ErrNotEnoughBalance       = &Error{"NotEnoughBalanceToStake", "the coldkey's balance is too low"}
 	ErrNotEnoughStakeLeft     = &Error{"NotEnoughStakeToWithdraw", "the hotkey's stake is too low"}
 	ErrBadOrigin              = &Error{"BadOrigin", "the signer may not do this"}
@@ -95,6 +99,7 @@ var (
 	ErrInsufficientBalance    = &Error{"InsufficientBalance", "the account's balance does not cover the deposit"}
 	ErrNotProxy               = &Error{"NotProxy", "the signer is not such a proxy of the account"}
 	ErrNoSelfProxy            = &Error{"NoSelfProxy", "an account is not its own proxy"}
+	ErrNoPermission           = &Error{"NoPermission", "only the account itself may do this"}
 	ErrProxyDuplicate         = &Error{"Duplicate", "the account has this proxy already"}
 	ErrProxyNotFound          = &Error{"NotFound", "there is no such proxy or announcement"}
 	ErrProxyTooMany           = &Error{"TooMany", "there are too many proxies or announcements"}

@@ -271,12 +271,18 @@ type Hyperparameters struct {
 	// ActivityCutoffBlocks is the cutoff itself, where a runtime counts it in blocks; 0 = by the factor.
 	ActivityCutoffBlocks uint64 `json:"activity_cutoff_blocks,omitempty"`
 	BondsPenalty         uint16 `json:"bonds_penalty"` // of 65535
-	Yuma3                bool   `json:"yuma3"`
-	LiquidAlpha          bool   `json:"liquid_alpha_enabled"`
-	AlphaLow             uint16 `json:"alpha_low"`
-	AlphaHigh            uint16 `json:"alpha_high"`
-	AlphaSteepness       int16  `json:"alpha_sigmoid_steepness"` // of 100
-	RevealPeriod         uint64 `json:"commit_reveal_period"`    // epochs; 0 = 1
+	// NullConsensus pays by the weights of the most stake instead of Yuma's consensus.
+	NullConsensus bool `json:"null_consensus,omitempty"`
+	// CollateralShare is what of a registration's price is locked as the miner's collateral, of 65535,
+	// CollateralDrain how much of it an alpha earned sets free, of 2^32; 0 = all of an alpha.
+	CollateralShare uint16 `json:"collateral_lock_share,omitempty"`
+	CollateralDrain uint64 `json:"collateral_drain_ratio,omitempty"`
+	Yuma3           bool   `json:"yuma3"`
+	LiquidAlpha     bool   `json:"liquid_alpha_enabled"`
+	AlphaLow        uint16 `json:"alpha_low"`
+	AlphaHigh       uint16 `json:"alpha_high"`
+	AlphaSteepness  int16  `json:"alpha_sigmoid_steepness"` // of 100
+	RevealPeriod    uint64 `json:"commit_reveal_period"`    // epochs; 0 = 1
 
 	MinBurn          uint64 `json:"min_burn"`            // rao
 	MaxBurn          uint64 `json:"max_burn"`            // rao

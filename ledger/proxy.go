@@ -41,6 +41,10 @@ const (
 	ProxyRemove   = "remove"
 	ProxyClear    = "clear" // all of them
 	ProxyAnnounce = "announce"
+	// ProxyPure gives the proxy to Pure, an account without a key; the account that asks pays the deposit.
+	// ProxyKill removes all proxies of Pure, for which no call can be made afterwards, and returns the deposit.
+	ProxyPure = "pure"
+	ProxyKill = "kill"
 	// ProxyWithdraw takes announcements back that are as old as Age.
 	ProxyWithdraw = "withdraw"
 )
@@ -51,6 +55,7 @@ type ProxyOrder struct {
 	Account      string        `json:"account"`
 	Proxy        *Proxy        `json:"proxy,omitempty"`
 	Announcement *Announcement `json:"announcement,omitempty"` // its block is the ledger's
+	Pure         string        `json:"pure,omitempty"`         // an account without a key
 	Age          uint64        `json:"age,omitempty"`          // blocks
 }
 

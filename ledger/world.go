@@ -54,8 +54,9 @@ type World struct {
 	RootClaims  map[string]RootClaim
 	Coldkeys    []string // that have claims made for them, by their index
 	Dividends   []Dividend
-	RootTao     uint64 // rao that are staked on the root network
-	TotalIssued uint64 // rao that exist
+	Collateral  []Collateral // sorted by netuid and hotkey
+	RootTao     uint64       // rao that are staked on the root network
+	TotalIssued uint64       // rao that exist
 }
 
 // Position is a coldkey's stake on a hotkey. Shares are of the hotkey's Of, with 32 fraction bits.
@@ -113,6 +114,16 @@ type Dividend struct {
 	Netuid          uint16
 	Hotkey          string
 	Alpha, RootPart uint64
+}
+
+// Collateral is what a hotkey's owner has locked of its stake on the hotkey, in rao of alpha.
+type Collateral struct {
+	Netuid          uint16
+	Hotkey, Coldkey string
+	Locked          uint64
+	Drain           uint64 // set free by an alpha earned, of 2^32
+	Floor           uint64 // what stays locked
+	Earned          uint64 // ever
 }
 
 // Kinds of orders.

@@ -46,7 +46,8 @@ type alpha struct {
 	Dividends     map[string]uint64 `json:"dividends,omitempty"`
 	RootDividends map[string]uint64 `json:"root_dividends,omitempty"`
 
-	Recycles bool `json:"recycles,omitempty"`
+	Recycles bool  `json:"recycles,omitempty"`
+	Bonds    bonds `json:"bonds,omitempty"`
 	families
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/agon-arena/agon/ledger"
-	"github.com/agon-arena/agon/ledger/yuma"
 )
 
 // Calls.
@@ -41,6 +40,8 @@ const (
 	callClaimRoot    = "root_claim"
 	callRootKind     = "set_root_claim_type"
 	callProxy        = "proxies"
+	callCollateral   = "add_collateral"
+	callFloor        = "set_min_collateral"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -146,6 +147,10 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.setRootKind(x)
 	case callProxy:
 		return 0, s.delegate(x.Proxy)
+	case callCollateral:
+		return 0, s.addCollateral(x)
+	case callFloor:
+		return 0, s.setFloor(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }
@@ -173,6 +178,10 @@ func (s *state) ensureSubnet(x *extrinsic) error {
 		if s.Root == nil {
 			s.Root = newRoot()
 		}
+	}
+	if h.NullConsensus {
+		sub.Null = &null{Validators: h.MaxValidators}
+		sub.Hyper.MaxValidators = 1
 	}
 	s.Subnets[x.Netuid] = sub
 	s.order = slices.Sorted(maps.Keys(s.Subnets))
@@ -210,8 +219,10 @@ func (s *state) setHyper(x *extrinsic) error {
 	if x.Hyper.Tempo != sub.Hyper.Tempo || x.Hyper.Model != sub.Hyper.Model {
 		sub.Epoch.LastBlock, sub.Epoch.PendingAt = s.Block, 0
 	}
+	on, was := x.Hyper.NullConsensus, sub.Hyper.NullConsensus
 	sub.Hyper = *x.Hyper
-	return nil
+	sub.Hyper.NullConsensus = was
+	return s.setNull(x.Netuid, sub, on)
 }
 
 func (s *state) setValidator(x *extrinsic) error {
@@ -260,11 +271,12 @@ func (s *state) register(x *extrinsic) (uint16, error) {
 		return 0, ledger.ErrNonAssociatedColdkey
 	}
 	price, balance := sub.burn(s.Block), s.balance(x.Coldkey)
+	burned, locked := sub.priced(price, x.Hotkey)
 	switch {
 	case price > 0 && x.Signer != "" && x.Signer != x.Coldkey:
 		return 0, ledger.ErrBadOrigin.With(fmt.Sprintf("a registration costs %d rao: the coldkey must sign it", price))
-	case price > balance:
-		return 0, ledger.ErrNotEnoughBalance.With(fmt.Sprintf("a registration costs %d rao: the coldkey has %d", price, balance))
+	case addRao(burned, locked) > balance:
+		return 0, ledger.ErrNotEnoughBalance.With(fmt.Sprintf("a registration costs %d rao: the coldkey has %d", addRao(burned, locked), balance))
 	}
 	uid := len(sub.Neurons) // uids have no gaps
 	if uid >= int(sub.Hyper.MaxUIDs) {
@@ -275,16 +287,8 @@ func (s *state) register(x *extrinsic) (uint16, error) {
 			return 0, err
 		}
 	}
-	if price > 0 {
-		if sub.Alpha != nil { // the price buys alpha, which is burned
-			bought, err := sub.Alpha.Buy(price, highest, false)
-			if err != nil {
-				return 0, err
-			}
-			sub.Alpha.Volume = addRao(sub.Alpha.Volume, bought.Tao)
-		}
-		s.Balances[x.Coldkey] = balance - price
-		sub.Burned = addRao(sub.Burned, price)
+	if err := s.payRegistration(sub, x.Hotkey, x.Coldkey, burned, locked); err != nil {
+		return 0, err
 	}
 	s.Owners[x.Hotkey] = x.Coldkey
 	sub.raiseBurn(s.Block)
@@ -430,15 +434,6 @@ func fieldSpace(fields []ledger.Field) (uint64, error) {
 		space += len(f.Data)
 	}
 	return uint64(max(space, minSpace)), nil
-}
-
-func pairs(w *ledger.Weights) []yuma.Pair {
-	values := ledger.MaxUpscale(w.Values)
-	out := make([]yuma.Pair, len(values))
-	for i := range values {
-		out[i] = yuma.Pair{UID: w.UIDs[i], Value: values[i]}
-	}
-	return out
 }
 
 func nonNil[T any](s []T) []T {

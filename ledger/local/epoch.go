@@ -93,6 +93,9 @@ func (sub *subnet) yumaInput(mechanism uint8, block, emission uint64) *yuma.Inpu
 			in.Liquid = &yuma.Liquid{Low: h.AlphaLow, High: h.AlphaHigh, Steepness: h.AlphaSteepness}
 		}
 	}
+	if h.NullConsensus {
+		in.Model = yuma.Null
+	}
 	if owner, ok := sub.uids[sub.OwnerHotkey]; ok {
 		in.Owner = owner
 	}
@@ -111,10 +114,14 @@ func (sub *subnet) yumaInput(mechanism uint8, block, emission uint64) *yuma.Inpu
 	return in
 }
 
-// lastTempo is what bonds are held against: the block after the last epoch.
+// lastTempo is what bonds are held against: the block after the last epoch that changed them.
 func (sub *subnet) lastTempo(block uint64) uint64 {
-	if sub.Epoch.LastStep > 0 {
-		return sub.Epoch.LastStep + 1
+	last := sub.Epoch.LastStep
+	if sub.Null != nil {
+		last = sub.Null.YumaStep
+	}
+	if last > 0 {
+		return last + 1
 	}
 	return block - min(block, uint64(sub.Hyper.Tempo))
 }

@@ -95,7 +95,7 @@ func (s *state) fork(x *extrinsic) error {
 func (sub *subnet) forkWeights(mechanism uint8, rows []ledger.WeightRow) {
 	for _, row := range rows {
 		if int(row.UID) < len(sub.Neurons) && len(row.UIDs) == len(row.Values) {
-			sub.Neurons[row.UID].on(mechanism).set(&ledger.Weights{UIDs: row.UIDs, Values: row.Values}, row.Block)
+			sub.Neurons[row.UID].on(mechanism).set(sub.rowOf(&ledger.Weights{UIDs: row.UIDs, Values: row.Values}), row.Block)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type book struct {
 	Incentive  uint16                `json:"incentive"`
 }
 
-func (b *book) set(w *ledger.Weights, block uint64) {
-	b.Weights, b.WeightsAt, b.HasWeights = pairs(w), block, true
+func (b *book) set(row []yuma.Pair, block uint64) {
+	b.Weights, b.WeightsAt, b.HasWeights = row, block, true
 }
 
 // on is the book of a mechanism that the subnet has.

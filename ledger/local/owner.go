@@ -89,6 +89,15 @@ func (s *state) setRule(x *extrinsic) error {
 	if err := changeRule(&h, x.Name, x.Value); err != nil {
 		return err
 	}
+	switch {
+	case x.Name == "collateral_lock_share" && h.CollateralShare > maxCollateralShare:
+		return ledger.ErrCollateralShare.With(fmt.Sprintf("a share of %d: at most %d of 65535", h.CollateralShare, maxCollateralShare))
+	case x.Name == "collateral_drain_ratio" && (h.CollateralDrain == 0 || h.CollateralDrain > maxCollateralDrain):
+		return ledger.ErrCollateralDrain.With(fmt.Sprintf("a ratio of %d/2^32: more than 0, at most 10", h.CollateralDrain))
+	}
+	if h.NullConsensus && sub.Hyper.NullConsensus && h.MaxValidators != 1 {
+		return ledger.ErrInvalidValue.With(fmt.Sprintf("max_allowed_validators of %d: Null has one", h.MaxValidators))
+	}
 	if err := checkHyper(&h); err != nil {
 		return ledger.ErrInvalidValue.With(err.Error())
 	}
@@ -105,13 +114,16 @@ func changeRule(h *ledger.Hyperparameters, name string, v int64) error {
 	small := map[string]*uint16{
 		"tempo": &h.Tempo, "max_allowed_uids": &h.MaxUIDs, "min_allowed_weights": &h.MinAllowedWeights, "max_allowed_validators": &h.MaxValidators, "kappa": &h.Kappa,
 		"bonds_penalty": &h.BondsPenalty, "alpha_low": &h.AlphaLow, "alpha_high": &h.AlphaHigh, "min_non_immune_uids": &h.MinNonImmuneUIDs,
+		"collateral_lock_share": &h.CollateralShare,
 	}
 	large := map[string]*uint64{
 		"weights_version_key": &h.WeightsVersionKey, "weights_rate_limit": &h.WeightsRateLimit, "immunity_period": &h.ImmunityPeriod, "bonds_moving_avg": &h.BondsMovingAverage,
 		"activity_cutoff_factor_milli": &h.ActivityCutoffFactor, "commit_reveal_period": &h.RevealPeriod, "min_burn": &h.MinBurn, "max_burn": &h.MaxBurn, "burn_half_life": &h.BurnHalfLife,
+		"collateral_drain_ratio": &h.CollateralDrain,
 	}
 	flags := map[string]*bool{
 		"commit_reveal_weights_enabled": &h.CommitReveal, "registration_allowed": &h.RegistrationOpen, "yuma3": &h.Yuma3, "liquid_alpha_enabled": &h.LiquidAlpha,
+		"null_consensus": &h.NullConsensus,
 	}
 	bad := ledger.ErrInvalidValue.With(fmt.Sprintf("%s of %d", name, v))
 	switch {

@@ -52,6 +52,7 @@ func (s *state) payMiners(sub *subnet, out []merged) {
 		owner := s.Owners[n.Hotkey]
 		if owner != sub.OwnerColdkey && n.Hotkey != sub.OwnerHotkey {
 			sub.add(owner, n.Hotkey, owner, rao)
+			sub.earn(n.Hotkey, rao, rao)
 			continue
 		}
 		withheld = addRao(withheld, rao)
@@ -141,6 +142,7 @@ func (s *state) payValidators(sub *subnet, toAlpha, toRoot map[string]pool.Wide)
 		} else {
 			sub.grow(hotkey, rest)
 		}
+		sub.earn(hotkey, addRao(kept.Whole32(), rest), kept.Whole32())
 		if rest > 0 {
 			a.Dividends[hotkey] = rest
 		}

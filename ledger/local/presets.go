@@ -70,6 +70,8 @@ func checkHyper(h *ledger.Hyperparameters) error {
 		return fmt.Errorf("hyperparameters: min burn %d is over max burn %d", h.MinBurn, h.MaxBurn)
 	case h.Model != "" && h.Model != ledger.Dynamic && h.Model != ledger.Modulo:
 		return fmt.Errorf("hyperparameters: epoch model %q: want %s or %s", h.Model, ledger.Dynamic, ledger.Modulo)
+	case h.CollateralShare > maxCollateralShare || h.CollateralDrain > maxCollateralDrain:
+		return fmt.Errorf("hyperparameters: collateral of %d of 65535 and %d/2^32 an alpha: at most %d and 10", h.CollateralShare, h.CollateralDrain, maxCollateralShare)
 	case h.RevealPeriod > 100:
 		return fmt.Errorf("hyperparameters: reveal period %d: at most 100 epochs", h.RevealPeriod)
 	case h.BurnHalfLife > 1<<24:

@@ -33,6 +33,11 @@ func (l *Ledger) Delegate(ctx context.Context, o ledger.ProxyOrder) error {
 			return err
 		}
 	}
+	if o.Kind == ledger.ProxyPure || o.Kind == ledger.ProxyKill {
+		if err := checkAddress("pure", o.Pure); err != nil {
+			return err
+		}
+	}
 	if o.Announcement != nil {
 		if err := checkAddress("real", o.Announcement.Real); err != nil {
 			return err
@@ -86,8 +91,33 @@ func (s *state) delegate(o *ledger.ProxyOrder) error {
 		return s.setAnnounced(o.Account, append(list, ledger.Announcement{Real: o.Announcement.Real, Hash: o.Announcement.Hash, Block: s.Block}))
 	case o.Announcement != nil && o.Kind == ledger.ProxyWithdraw:
 		return s.withdraw(o)
+	case o.Proxy != nil && o.Kind == ledger.ProxyPure:
+		return s.createPure(o)
+	case o.Kind == ledger.ProxyKill:
+		s.credit(o.Account, s.Proxies[o.Pure].Deposit)
+		delete(s.Proxies, o.Pure)
+		return nil
 	}
 	return fmt.Errorf("unknown order about proxies: %+v", o)
+}
+
+// createPure gives an account without a key its first proxy, for a deposit of the account that asks.
+func (s *state) createPure(o *ledger.ProxyOrder) error {
+	switch {
+	case len(s.Proxies[o.Pure].List) > 0:
+		return ledger.ErrProxyDuplicate
+	case !slices.Contains(ledger.ProxyKinds, o.Proxy.Kind):
+		return ledger.ErrInvalidValue.With(fmt.Sprintf("no proxy is of kind %q", o.Proxy.Kind))
+	}
+	deposit, err := s.reserve(o.Account, 0, 1, proxyBase, proxyEach)
+	if err != nil {
+		return err
+	}
+	if s.Proxies == nil {
+		s.Proxies = map[string]ledger.ProxyList{}
+	}
+	s.Proxies[o.Pure] = ledger.ProxyList{List: []ledger.Proxy{*o.Proxy}, Deposit: deposit}
+	return nil
 }
 
 func (s *state) addProxy(account string, p ledger.Proxy) error {

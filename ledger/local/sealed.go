@@ -178,7 +178,7 @@ func (s *state) openSealed(netuid uint16, sub *subnet) {
 			continue
 		}
 		if n, err := s.checkWeights(&extrinsic{Netuid: netuid, Mechanism: c.Mechanism, Hotkey: c.Hotkey, Weights: &w}); err == nil {
-			n.set(&w, s.Block)
+			n.set(sub.rowOf(&w), s.Block)
 		}
 	}
 	sub.Sealed = left

@@ -185,6 +185,9 @@ func (s *state) orderRemove(o *ledger.StakeOrder) error {
 	if amount > have {
 		return ledger.ErrNotEnoughStakeLeft.With(fmt.Sprintf("take %d rao back: the coldkey's stake on the hotkey is %d", amount, have))
 	}
+	if err := p.unbound(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey, have, amount); err != nil {
+		return err
+	}
 	limit := limitOf(o, lowest)
 	if amount, err = within(o, p, amount, limit, false); err != nil {
 		return err
@@ -253,6 +256,9 @@ func (s *state) orderMove(o *ledger.StakeOrder) error {
 	case o.Amount > have:
 		return ledger.ErrNotEnoughStakeLeft.With(fmt.Sprintf("move %d rao: the coldkey's stake on the hotkey is %d", o.Amount, have))
 	}
+	if err := from.unbound(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey, have, o.Amount); err != nil {
+		return err
+	}
 	would, err := from.try(o.Amount, lowest, false, o.Netuid == ledger.Root)
 	if err != nil {
 		return ledger.ErrLiquidity.With(err.Error())
@@ -305,7 +311,7 @@ func (s *state) orderLeave(o *ledger.StakeOrder) error {
 			continue // nothing is staked there by an order
 		}
 		have := p.book.of(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey)
-		if have == 0 {
+		if have == 0 || p.unbound(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey, have, have) != nil {
 			continue
 		}
 		rao, err := s.unstakeFrom(p, o.Hotkey, o.Coldkey, have, lowest, false)
@@ -335,7 +341,11 @@ func (s *state) orderBurn(o *ledger.StakeOrder) error {
 	if err != nil {
 		return err
 	}
-	amount := min(o.Amount, p.book.of(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey))
+	have := p.book.of(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey)
+	amount := min(o.Amount, have)
+	if err := p.unbound(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey, have, amount); err != nil {
+		return err
+	}
 	p.book.take(s.Owners[o.Hotkey], o.Hotkey, o.Coldkey, amount)
 	if p.alpha != nil && o.Kind == ledger.StakeRecycle {
 		p.alpha.recycle(amount)

@@ -60,6 +60,8 @@ type subnet struct {
 	// Revealed is what timelocked commitments held that are opened, by hotkey.
 	Revealed map[string][]ledger.Revealed `json:"revealed,omitempty"`
 
+	// Null is what Yuma had when Null took over; nil: Yuma's last epoch is the last.
+	Null *null `json:"null,omitempty"`
 	// More is how many mechanisms there are after the first, Split the shares of all.
 	More  int      `json:"more,omitempty"`
 	Split []uint16 `json:"split,omitempty"`
@@ -165,14 +167,14 @@ func (s *state) advance(to uint64) error {
 
 // epochs runs what is due in the block, before its extrinsics.
 func (s *state) epochs() error {
-	ran := 0
+	ran, most := 0, s.epochsAtOnce()
 	for _, netuid := range s.order {
 		sub := s.Subnets[netuid]
 		if !sub.Epoch.Due(sub.Hyper.Model, netuid, sub.Hyper.Tempo, s.Block) {
 			continue
 		}
 		if sub.Hyper.Model != ledger.Modulo {
-			if ran == ledger.MaxEpochsPerBlock {
+			if ran == most {
 				sub.Epoch.PendingAt = s.Block + 1
 				continue
 			}
@@ -188,6 +190,7 @@ func (s *state) epochs() error {
 		if err := run(sub); err != nil {
 			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
 		}
+		sub.yumaRan()
 		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
 		s.ran = append(s.ran, s.Block)
 	}

@@ -27,7 +27,7 @@ func (s *state) setWeights(x *extrinsic) error {
 	if err != nil {
 		return err
 	}
-	b.set(x.Weights, s.Block)
+	b.set(sub.rowOf(x.Weights), s.Block)
 	b.LastUpdate = s.Block
 	return nil
 }
@@ -174,7 +174,7 @@ func (s *state) revealWeights(x *extrinsic) error {
 	if _, err := s.checkWeights(x); err != nil {
 		return err
 	}
-	b.set(x.Weights, s.Block)
+	b.set(sub.rowOf(x.Weights), s.Block)
 	b.Commits = slices.Clone(b.Commits[at+1:])
 	return nil
 }

@@ -92,6 +92,10 @@ func (a *alpha) into(w *ledger.World, netuid uint16) {
 	for _, hotkey := range slices.Sorted(maps.Keys(a.Takes)) {
 		w.ChildTakes = append(w.ChildTakes, ledger.Take{Netuid: netuid, Hotkey: hotkey, Take: a.Takes[hotkey]})
 	}
+	for _, hotkey := range slices.Sorted(maps.Keys(a.Bonds)) {
+		b := a.Bonds[hotkey]
+		w.Collateral = append(w.Collateral, ledger.Collateral{Netuid: netuid, Hotkey: hotkey, Coldkey: b.Coldkey, Locked: b.Locked, Drain: b.Drain, Floor: b.Floor, Earned: b.Earned})
+	}
 	paid := maps.Clone(a.Dividends)
 	if paid == nil {
 		paid = map[string]uint64{}

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"math/big"
+	"slices"
 
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
@@ -36,13 +38,6 @@ func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a 
 		return []any{ours(event, signer, hotkey, take)}, true, l.SetTake(ctx, hotkey, signer, uint16(take), up)
 	case "trigger_epoch":
 		return nil, true, l.OwnerTrigger(ctx, netuid, signer)
-	case "sudo_set_recycle_or_burn":
-		kind, _ := a["recycle_or_burn"].(scale.Value)
-		value := int64(0)
-		if kind.Name == "Recycle" {
-			value = 1
-		}
-		return nil, true, l.SetRule(ctx, netuid, signer, "recycle", value)
 	case "sudo_set_mechanism_emission_split":
 		return nil, true, s.applySplit(ctx, signer, a)
 	case "sudo_set_alpha_values":
@@ -73,6 +68,16 @@ func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a 
 		if v {
 			value = 1
 		}
+	case scale.Map: // of 64 fraction bits
+		bits, _ := v["bits"].(*big.Int)
+		if n, ok := v["bits"].(uint64); ok {
+			bits = new(big.Int).SetUint64(n)
+		}
+		if bits != nil {
+			value = int64(min(new(big.Int).Rsh(bits, 32).Uint64(), 1<<62))
+		}
+	case scale.Value:
+		value = int64(slices.Index(rule.Cases, v.Name))
 	}
 	return nil, true, l.SetRule(ctx, netuid, signer, name, value)
 }

@@ -35,6 +35,8 @@ func (s *Server) applyProxy(ctx context.Context, who caller, name string, a scal
 		return event(told, of), l.Delegate(ctx, ledger.ProxyOrder{Kind: order, Account: who.signer, Proxy: &p})
 	case "remove_proxies":
 		return nil, l.Delegate(ctx, ledger.ProxyOrder{Kind: ledger.ProxyClear, Account: who.signer})
+	case "create_pure", "kill_pure":
+		return s.applyPure(ctx, l, who.signer, name, a)
 	case "announce":
 		of := scale.Map{"real": real, "proxy": who.signer, "call_hash": a["call_hash"]}
 		return event("Announced", of), l.Delegate(ctx, ledger.ProxyOrder{Kind: ledger.ProxyAnnounce, Account: who.signer, Announcement: announcementOf(real, a["call_hash"])})
@@ -125,7 +127,7 @@ func allowedTo(kind string) func(pallet, call string, a scale.Map) bool {
 				if !ledger.ProxyCovers(kind, proxyIn(a).Kind) {
 					return false
 				}
-			case "remove_proxies":
+			case "remove_proxies", "kill_pure":
 				return kind == "Any"
 			}
 		}

@@ -190,6 +190,9 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		return v, err
 	}
 	name, ok := strings.CutPrefix(item, "SubtensorModule.")
+	if name == "MinerCollateral" || name == "ColdkeyMinerCollateral" {
+		return r.collateral(name, keys)
+	}
 	if !ok {
 		return r.ofSwap(item, keys)
 	}
@@ -352,6 +355,11 @@ func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 		return out, err
 	}
 	kinds := keyKinds(item)
+	if item.Name == "MinerCollateral" || item.Name == "ColdkeyMinerCollateral" {
+		err := r.collateralKeys(kinds, add)
+		sorted()
+		return out, err
+	}
 	if err := r.worldly(kinds, add); err != nil {
 		return nil, err
 	}

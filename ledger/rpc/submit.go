@@ -208,6 +208,9 @@ func (s *Server) apply(ctx context.Context, who caller, v any) (events []any, er
 		return events, err
 	}
 	if pallet.Name == "SubtensorModule" {
+		if events, known, err := s.applyCollateral(ctx, signer, call.Name, a); known || err != nil {
+			return events, err
+		}
 		if events, known, err := s.applyEconomy(ctx, signer, call.Name, a); known || err != nil {
 			return events, err
 		}
@@ -239,6 +242,8 @@ func (s *Server) apply(ctx context.Context, who caller, v any) (events []any, er
 		}
 		given, _ := m.Neuron(signer)
 		return []any{ours("WeightsSet", netuid, given.UID)}, nil
+	case "SubtensorModule.batch_set_weights":
+		return s.batchWeights(ctx, signer, a)
 	case "SubtensorModule.commit_weights":
 		var h ledger.Hash
 		b, _ := a["commit_hash"].(scale.Bytes)
@@ -270,8 +275,7 @@ func (s *Server) apply(ctx context.Context, who caller, v any) (events []any, er
 				return nil, ledger.ErrPriceLimit
 			}
 		}
-		uid, err := l.Register(ctx, netuid, hotkey, signer)
-		return []any{ours("NeuronRegistered", netuid, uid, hotkey)}, err
+		return s.registered(ctx, netuid, hotkey, signer)
 	case "SubtensorModule.add_stake", "SubtensorModule.add_stake_limit":
 		if limit, ok := a["limit_price"].(uint64); ok && limit < price {
 			return nil, ledger.ErrSlippage

@@ -84,6 +84,18 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return h.RevealEpochs(), nil
 	case "LiquidAlphaOn":
 		return h.LiquidAlpha, nil
+	case "SubnetEpochConsensus":
+		if h.NullConsensus {
+			return scale.Value{Name: "Null"}, nil
+		}
+		return nil, nil
+	case "CollateralLockShare":
+		return h.CollateralShare, nil
+	case "CollateralDrainRatio":
+		if h.CollateralDrain == 0 {
+			return nil, nil
+		}
+		return drain(h.CollateralDrain), nil
 	case "Yuma3On":
 		return h.Yuma3, nil
 	case "AlphaValues":
@@ -134,6 +146,11 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return column(m, func(n *ledger.Neuron) bool { return n.Permit }), nil
 	}
 	return nil, nil
+}
+
+// drain is a number of 32 fraction bits with 64.
+func drain(of uint64) scale.Map {
+	return scale.Map{"bits": new(big.Int).Lsh(new(big.Int).SetUint64(of), 32)}
 }
 
 func ofNeuron(m *ledger.Metagraph, item string, key any) (any, error) {

@@ -162,6 +162,12 @@ func (c *cloner) fields(fields []Field) (out []Field) {
 	return out
 }
 
+// SetKeys gives an item that has hashers its key: with several a tuple of as many types.
+func (s *Storage) SetKeys(key *Type) error {
+	s.Keys = []*Type{key}
+	return s.split()
+}
+
 // Encode writes metadata as version 14 or 15. Types have the IDs of their
 // places; documentation is left out.
 func (m *Metadata) Encode(version int) ([]byte, error) {

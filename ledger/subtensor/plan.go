@@ -45,6 +45,7 @@ func (c *Client) Plan(ctx context.Context, address string, call Call) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
+	call = current(rt.meta, call)
 	body, err := rt.meta.EncodeCall(call.Pallet, call.Name, call.Args)
 	if err != nil {
 		return nil, fmt.Errorf("call %s.%s: %w", call.Pallet, call.Name, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/agon-arena/agon/auth"
@@ -172,6 +173,18 @@ func (v values) is(name string, i int) bool {
 	return b
 }
 
+// fixed is a number of 64 fraction bits with 32.
+func (v values) fixed(name string) uint64 {
+	m, _ := v[name].(scale.Map)
+	switch bits := m["bits"].(type) {
+	case *big.Int:
+		return new(big.Int).Rsh(bits, 32).Uint64()
+	case uint64:
+		return bits >> 32
+	}
+	return 0
+}
+
 // read reads those of the named items that the runtime has; a name is an item
 // of SubtensorModule keyed by netuid, or without key.
 func (c *Client) read(ctx context.Context, m *scale.Metadata, at point, netuid uint16, names []string) (values, error) {
@@ -211,6 +224,7 @@ var hyperItems = []string{
 	"LastMechansimStepBlock", "Kappa", "ImmunityPeriod", "MinAllowedWeights", "WeightsVersionKey", "WeightsSetRateLimit", "ActivityCutoffFactorMilli", "ActivityCutoff", "MaxAllowedValidators",
 	"MaxAllowedUids", "BondsMovingAverage", "BondsPenalty", "CommitRevealWeightsEnabled", "RevealPeriodEpochs", "StakeThreshold", "WeightsMinStake", "SubnetOwnerCut", "LiquidAlphaOn", "Yuma3On",
 	"AlphaValues", "AlphaSigmoidSteepness", "NetworkRegistrationAllowed", "MinNonImmuneUids", "Burn", "MinBurn", "MaxBurn", "BurnHalfLife", "BlockEmission",
+	"SubnetEpochConsensus", "CollateralLockShare", "CollateralDrainRatio",
 }
 
 // ownVectors are not in the metagraph of the runtime's API.
@@ -298,6 +312,13 @@ func hyper(v values) ledger.Hyperparameters {
 		Yuma3: v.bool("Yuma3On"), LiquidAlpha: v.bool("LiquidAlphaOn"), AlphaLow: uint16(v.at("AlphaValues", 0)), AlphaHigh: uint16(v.at("AlphaValues", 1)),
 		RevealPeriod: v.num("RevealPeriodEpochs"), MinBurn: v.num("MinBurn"), MaxBurn: v.num("MaxBurn"), BurnHalfLife: v.num("BurnHalfLife"),
 		MinNonImmuneUIDs: u16("MinNonImmuneUids"), OwnerCut: u16("SubnetOwnerCut"), EmissionPerBlock: v.num("BlockEmission"), EmissionStaked: true,
+	}
+	if mode, ok := v["SubnetEpochConsensus"].(scale.Value); ok {
+		h.NullConsensus = mode.Name == "Null"
+	}
+	h.CollateralShare = u16("CollateralLockShare")
+	if h.CollateralShare > 0 {
+		h.CollateralDrain = v.fixed("CollateralDrainRatio")
 	}
 	if steep, ok := v["AlphaSigmoidSteepness"].(int64); ok {
 		h.AlphaSteepness = int16(steep)

@@ -2,6 +2,7 @@ package subtensor
 
 import (
 	"fmt"
+	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
@@ -49,13 +50,19 @@ func RuleCall(netuid uint16, name, value string) (Call, error) {
 		if err != nil {
 			return bad("true or false")
 		}
-		args[r.Arg] = on
+		args[r.Arg] = r.Argument(on)
 	case r.Bits < 0:
 		n, err := strconv.ParseInt(value, 10, -r.Bits)
 		if err != nil {
 			return bad(fmt.Sprintf("a whole number of %d bits", -r.Bits))
 		}
 		args[r.Arg] = n
+	case r.Fixed:
+		bits, ok := fixed(value)
+		if !ok {
+			return bad("a number such as 1.5")
+		}
+		args[r.Arg] = scale.Map{"bits": bits}
 	default:
 		n, err := strconv.ParseUint(value, 10, r.Bits)
 		if err != nil {
@@ -64,6 +71,25 @@ func RuleCall(netuid uint16, name, value string) (Call, error) {
 		args[r.Arg] = n
 	}
 	return Call{r.Pallet, r.Call, args}, nil
+}
+
+// current is a call as the runtime takes it. Newer runtimes moved some calls of owners to
+// AdminUtils, and keep those of before, which do nothing and succeed.
+func current(m *scale.Metadata, call Call) Call {
+	if now, ok := ledger.Moved[call.Name]; ok && call.Pallet == module && m.HasCall(admin, ledger.Moved["set_activity_cutoff_factor"]) {
+		call.Pallet, call.Name = admin, now
+	}
+	return call
+}
+
+// fixed is a decimal with 64 fraction bits.
+func fixed(s string) (*big.Int, bool) {
+	x, ok := new(big.Rat).SetString(s)
+	if !ok || len(s) > 40 || strings.ContainsAny(s, "/eE") || x.Sign() < 0 {
+		return nil, false
+	}
+	x.Mul(x, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 64)))
+	return new(big.Int).Quo(x.Num(), x.Denom()), true
 }
 
 // AxonCall is the call that tells where a hotkey serves.

@@ -19,7 +19,8 @@ func (c *Client) attempt(ctx context.Context, signer auth.Signer, address, palle
 	if err != nil {
 		return nil, err
 	}
-	body, err := rt.meta.EncodeCall(pallet, call, args)
+	now := current(rt.meta, Call{pallet, call, args})
+	body, err := rt.meta.EncodeCall(now.Pallet, now.Name, now.Args)
 	if err != nil {
 		return nil, err
 	}

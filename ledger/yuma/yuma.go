@@ -123,6 +123,9 @@ func Run(in *Input) (*Output, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
+	if in.Model == Null {
+		return in.runNull(), nil
+	}
 	n := len(in.Stake)
 
 	stake := in.normalStake()
@@ -210,8 +213,8 @@ func (in *Input) check() error {
 	if in.BondsMovingAverage > 1_000_000 {
 		return fmt.Errorf("bonds moving average %d: at most 1000000", in.BondsMovingAverage)
 	}
-	if in.Model != Classic && in.Model != Yuma3 {
-		return fmt.Errorf("model %q: want %s or %s", in.Model, Classic, Yuma3)
+	if in.Model != Classic && in.Model != Yuma3 && in.Model != Null {
+		return fmt.Errorf("model %q: want %s, %s or %s", in.Model, Classic, Yuma3, Null)
 	}
 	for _, m := range []struct {
 		name string
@@ -323,12 +326,7 @@ func (in *Input) weights(mayVote []bool) matrix {
 		}
 		m[i] = make([]entry, 0, len(row))
 		for _, p := range row {
-			j := int(p.UID)
-			switch {
-			case i == j && i != in.Owner: // nobody but the owner weighs itself
-			case in.LastUpdate[i] <= in.RegisteredAt[j]: // weights of another's time
-			case in.Commits != nil && in.Commits[i] != 0 && in.Commits[i] < in.RegisteredAt[j]:
-			default:
+			if j := int(p.UID); in.counts(i, j) {
 				m[i] = append(m[i], entry{j, fromUint(uint64(p.Value))})
 			}
 		}
@@ -342,6 +340,18 @@ func (in *Input) weights(mayVote []bool) matrix {
 		}
 	}
 	return m
+}
+
+// counts says whether what i weighs j counts.
+func (in *Input) counts(i, j int) bool {
+	switch {
+	case i == j && i != in.Owner: // only the owner weighs itself
+	case in.LastUpdate[i] <= in.RegisteredAt[j]: // weights of another's time
+	case in.Commits != nil && in.Commits[i] != 0 && in.Commits[i] < in.RegisteredAt[j]:
+	default:
+		return true
+	}
+	return false
 }
 
 func sortRow(row []entry) { slices.SortFunc(row, func(a, b entry) int { return a.col - b.col }) }

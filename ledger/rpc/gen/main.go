@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
@@ -24,11 +23,12 @@ var parts = []scale.Part{
 			"set_weights", "commit_weights", "reveal_weights", "set_mechanism_weights", "commit_mechanism_weights", "reveal_mechanism_weights",
 			"commit_timelocked_mechanism_weights", "burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
 			"serve_axon", "serve_axon_tls", "increase_take", "decrease_take", "set_tempo", "set_activity_cutoff_factor", "trigger_epoch", "burn_alpha", "recycle_alpha", "add_stake_burn",
-			"set_children", "set_childkey_take", "claim_root", "set_root_claim_type", "move_stake", "transfer_stake", "swap_stake", "swap_stake_limit", "unstake_all", "unstake_all_alpha",
+			"batch_set_weights", "add_collateral", "set_min_collateral", "set_children", "set_childkey_take", "claim_root", "set_root_claim_type", "move_stake", "transfer_stake", "swap_stake", "swap_stake_limit", "unstake_all", "unstake_all_alpha",
 		},
 		Events: []string{
 			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "TimelockedWeightsCommitted", "StakeAdded", "StakeRemoved", "AxonServed", "TakeDecreased", "TakeIncreased",
 			"AlphaBurned", "AlphaRecycled", "AddStakeBurn", "SetChildrenScheduled", "SetChildren", "ChildKeyTakeSet", "RootClaimed", "RootClaimTypeSet", "StakeMoved", "StakeTransferred", "StakeSwapped",
+			"BatchWeightsCompleted", "BatchCompletedWithErrors", "BatchWeightItemFailed", "CollateralLocked", "MinCollateralSet",
 		},
 	},
 	{
@@ -50,10 +50,11 @@ var parts = []scale.Part{
 		"sudo_set_network_registration_allowed", "sudo_set_min_burn", "sudo_set_max_burn", "sudo_set_max_allowed_validators", "sudo_set_bonds_moving_average", "sudo_set_bonds_penalty",
 		"sudo_set_commit_reveal_weights_enabled", "sudo_set_liquid_alpha_enabled", "sudo_set_alpha_values", "sudo_set_commit_reveal_weights_interval", "sudo_set_alpha_sigmoid_steepness",
 		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life", "sudo_set_mechanism_count", "sudo_set_mechanism_emission_split", "sudo_set_recycle_or_burn",
+		"sudo_set_tempo", "sudo_set_activity_cutoff_factor", "sudo_set_epoch_consensus", "sudo_set_collateral_lock_share", "sudo_set_collateral_drain_ratio",
 	}},
 	{
 		Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{every},
-		Calls: []string{"proxy", "add_proxy", "remove_proxy", "remove_proxies", "announce", "remove_announcement", "reject_announcement", "proxy_announced"}, Events: []string{"ProxyExecuted", "Announced", "ProxyAdded", "ProxyRemoved"},
+		Calls: []string{"proxy", "add_proxy", "remove_proxy", "remove_proxies", "create_pure", "kill_pure", "announce", "remove_announcement", "reject_announcement", "proxy_announced"}, Events: []string{"ProxyExecuted", "Announced", "ProxyAdded", "ProxyRemoved", "PureCreated", "PureKilled"},
 	},
 	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
 	{Pallet: "MevShield", Storage: []string{"CurrentKey", "NextKey", "PendingKeyExpiresAt", "NextKeyExpiresAt"}}, // no key: nothing is shielded
@@ -108,29 +109,6 @@ func run(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, b, 0o644)
-}
-
-// newer are items of runtimes after the one whose metadata this is made of, which
-// newer clients ask for. Each has the form of an item that is there: a byte or
-// 16 bits by netuid, zero where nothing is stored.
-var newer = map[string]string{"SubnetEpochConsensus": "MechanismCountCurrent", "CollateralLockShare": "Rho"}
-
-// addNewer adds them.
-func addNewer(m *scale.Metadata) error {
-	p, err := m.Pallet("SubtensorModule")
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(newer)) {
-		_, s, err := m.Storage("SubtensorModule", newer[name])
-		if err != nil {
-			return err
-		}
-		item := *s
-		item.Name, item.Default = name, make([]byte, len(s.Default))
-		p.Storage = append(p.Storage, item)
-	}
-	return nil
 }
 
 // expand puts names for every.
