@@ -205,6 +205,8 @@ type Arena struct {
 	// Ledger is where Netuid is: "" on the embedded ledger of the arena's server, a
 	// network's name, or addresses of nodes (package ledger/dial).
 	Ledger string `json:"ledger,omitempty"`
+	// Mechanism is the subnet's on which the arena's weights go; most subnets have 0 alone.
+	Mechanism uint8 `json:"mechanism,omitempty"`
 	// WeightsVersion is the version key of the weights that this arena's validators
 	// give: the subnet's owner may demand one. 0: DefaultWeightsVersion. Where
 	// arenas share a subnet the highest holds.
@@ -347,6 +349,9 @@ const MostPublishers = 64
 
 // MostEmbargo is the longest embargo, in hours.
 const MostEmbargo = 24 * 365
+
+// MaxMechanisms is how many mechanisms a subnet of the chain may ever have.
+const MaxMechanisms = 16
 
 // DefaultWeightsVersion is the version key of weights where an arena names none.
 const DefaultWeightsVersion = 1

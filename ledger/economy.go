@@ -15,9 +15,8 @@ type Economy struct {
 	Price uint64
 	// OwnerCut is the owner's part, of 65535, before miners and validators share the rest equally.
 	OwnerCut uint16
-	// Elsewhere is what mechanisms other than the first, on which arenas give
-	// their weights, have of miners' and validators' parts, of 65535.
-	Elsewhere uint16
+	// Parts are what the subnet's mechanisms have of miners' and validators' parts, of 65535 each; none = one has all.
+	Parts []uint64
 }
 
 // EconomyOf is that of the embedded ledger: where a subnet has no pool stake is TAO,
@@ -25,7 +24,7 @@ type Economy struct {
 func EconomyOf(m *Metagraph, blockTime time.Duration) Economy {
 	e := Economy{
 		BlockTime: blockTime, AlphaPerBlock: m.Hyper.EmissionPerBlock, Price: 1_000_000_000, OwnerCut: m.Hyper.OwnerCut,
-		Elsewhere: elsewhere(len(m.Mechanisms)+1, m.MechanismSplit),
+		Parts: SplitEmission(65535, len(m.Mechanisms)+1, m.MechanismSplit),
 	}
 	if p := m.Pool; p != nil {
 		e.AlphaPerBlock, e.Price = p.AlphaOut, p.Price
@@ -33,16 +32,23 @@ func EconomyOf(m *Metagraph, blockTime time.Duration) Economy {
 	return e
 }
 
-func elsewhere(count int, shares []uint16) uint16 {
-	return 65535 - uint16(SplitEmission(65535, count, shares)[0])
+// Divide counts a subnet's mechanisms in.
+func (e *Economy) Divide(count int, shares []uint16) { e.Parts = SplitEmission(65535, count, shares) }
+
+// Elsewhere is what the other mechanisms have, of 65535.
+func (e Economy) Elsewhere(mechanism uint8) uint64 {
+	switch {
+	case int(mechanism) < len(e.Parts):
+		return 65535 - e.Parts[mechanism]
+	case mechanism == 0:
+		return 0
+	}
+	return 65535
 }
 
-// Divide counts a subnet's mechanisms in.
-func (e *Economy) Divide(count int, shares []uint16) { e.Elsewhere = elsewhere(count, shares) }
-
-// First is the first mechanism's part of an amount.
-func (e Economy) First(alpha uint64) uint64 {
-	return alpha - mulDiv(alpha, uint64(e.Elsewhere), 65535)
+// Of is a mechanism's part of an amount.
+func (e Economy) Of(mechanism uint8, alpha uint64) uint64 {
+	return alpha - mulDiv(alpha, e.Elsewhere(mechanism), 65535)
 }
 
 // Forecast is what a subnet pays in a day, in billionths of an alpha.

@@ -25,8 +25,8 @@ type Targets interface {
 	Target(ctx context.Context, arena string) (*client.Target, error)
 }
 
-// Weights gives this validator's weights on every subnet that its arenas use:
-// once in each tempo, never twice (package keeper).
+// Weights gives this validator's weights on every mechanism of a subnet that its
+// arenas use: once in each tempo, never twice (package keeper).
 type Weights struct {
 	Targets Targets
 	// Ledgers opens the ledger that arenas name (agon.Arena.Ledger; "" is the
@@ -47,11 +47,14 @@ type Weights struct {
 	unopened map[place]string
 }
 
-// place is a subnet of a ledger.
+// place is a mechanism of a subnet of a ledger.
 type place struct {
-	ledger string
-	netuid uint16
+	ledger    string
+	netuid    uint16
+	mechanism uint8
 }
+
+func placeOf(a *client.Arena) place { return place{a.Ledger, a.Netuid, a.Mechanism} }
 
 // net is one subnet whose weights are kept. While busy holds a token, only the
 // goroutine that put it there uses the rest.
@@ -66,9 +69,9 @@ type net struct {
 // arenas name, for it is one vector and the subnet takes any key that is high enough.
 func version(arenas []client.Arena, at place) uint64 {
 	key := uint64(agon.DefaultWeightsVersion)
-	for _, a := range arenas {
-		if (place{a.Ledger, a.Netuid}) == at {
-			key = max(key, a.WeightsVersion)
+	for i := range arenas {
+		if placeOf(&arenas[i]) == at {
+			key = max(key, arenas[i].WeightsVersion)
 		}
 	}
 	return key
@@ -102,9 +105,9 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 		return fmt.Errorf("list arenas: %w", err)
 	}
 	by := map[place][]string{}
-	for _, a := range arenas {
-		at := place{a.Ledger, a.Netuid}
-		by[at] = append(by[at], a.ID)
+	for i := range arenas {
+		at := placeOf(&arenas[i])
+		by[at] = append(by[at], arenas[i].ID)
 	}
 	// An error is kept for as long as its subnet has an arena.
 	maps.DeleteFunc(w.unopened, func(at place, _ string) bool { return by[at] == nil })
@@ -132,7 +135,7 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 		wg.Go(func() {
 			defer func() { <-n.busy }()
 			if err := w.tick(ctx, at, n, ids, version(arenas, at)); err != nil && ctx.Err() == nil {
-				w.Log.Warn("giving weights", "ledger", at.ledger, "netuid", at.netuid, "err", err, "fault", agon.FaultLedger)
+				w.Log.Warn("giving weights", "ledger", at.ledger, "netuid", at.netuid, "mechanism", at.mechanism, "err", err, "fault", agon.FaultLedger)
 			}
 		})
 	}
@@ -142,11 +145,14 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 // open makes the keeper of a subnet. Its file is that of the chain, wherever the
 // chain was reached: the list of nodes may change.
 func (w *Weights) open(ctx context.Context, at place, n *net) error {
-	cfg := keeper.Config{Ledger: n.ledger, Netuid: at.netuid, Hotkey: w.Hotkey, SendTimeout: w.Timeout}
+	cfg := keeper.Config{Ledger: n.ledger, Netuid: at.netuid, Mechanism: at.mechanism, Hotkey: w.Hotkey, SendTimeout: w.Timeout}
 	name := fmt.Sprintf("weights-%d.json", at.netuid)
 	if at.ledger != "" {
 		sum := sha256.Sum256([]byte(at.ledger))
 		name = fmt.Sprintf("weights-%d-%x.json", at.netuid, sum[:8])
+	}
+	if at.mechanism > 0 {
+		name = fmt.Sprintf("mechanism-%d-%s", at.mechanism, name)
 	}
 	cfg.Path = filepath.Join(w.Dir, name)
 	if g, ok := n.ledger.(genesis); ok {
@@ -157,7 +163,7 @@ func (w *Weights) open(ctx context.Context, at place, n *net) error {
 		case err != nil:
 			return fmt.Errorf("ask which chain subnet %d is on: %w", at.netuid, err)
 		default:
-			cfg.Genesis, cfg.Old, cfg.Path = hash, cfg.Path, filepath.Join(w.Dir, keeper.File(hash, at.netuid, 0, w.Hotkey))
+			cfg.Genesis, cfg.Old, cfg.Path = hash, cfg.Path, filepath.Join(w.Dir, keeper.File(hash, at.netuid, at.mechanism, w.Hotkey))
 		}
 	}
 	k, err := keeper.Open(cfg)

@@ -34,6 +34,8 @@ type ArenaFile struct {
 	Netuid uint16 `toml:"netuid"`
 	// Ledger is where Netuid is: local (default), finney, test, or addresses.
 	Ledger string `toml:"ledger"`
+	// Mechanism is the subnet's on which the arena's weights go (default 0).
+	Mechanism uint8 `toml:"mechanism"`
 	// WeightsVersion is the version key of the weights that validators give (default
 	// 1): the subnet's WeightsVersionKey, where its owner demands one.
 	WeightsVersion uint64 `toml:"weights_version"`
@@ -330,6 +332,9 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 			no("period.blocks", "%d: want at most %d", x.Blocks, uint64(agon.MostPeriodBlocks))
 		}
 	}
+	if f.Mechanism >= agon.MaxMechanisms {
+		no("mechanism", "%d: want 0 to %d", f.Mechanism, agon.MaxMechanisms-1)
+	}
 	if f.Replicas < 0 || f.Replicas > 9 {
 		no("replicas", "%d validators: want 0 to 9", f.Replicas)
 	}
@@ -559,7 +564,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	}
 	return agon.Arena{
 		Period: f.Period, Supply: supply,
-		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
+		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, Mechanism: f.Mechanism, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Gate: f.gate, Embargo: f.Embargo, Publishers: f.Publishers, NearCopies: f.NearCopies,
 		Charges: agon.Charges{EntryFee: agon.Micros(math.Round(f.EntryFee * 1e6)), PairsPaidBy: f.PairsPaidBy},

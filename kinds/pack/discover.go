@@ -147,6 +147,9 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 	if v.eval, err = newEvaluator(ctx, o, d, root, f, v.dir); err != nil {
 		return nil, err
 	}
+	if f.Mechanism > 0 {
+		return nil, &agon.Error{Code: "bad_arena_file", Status: 422, Field: "mechanism", Message: fmt.Sprintf("mechanism %d: validators without a platform give weights on mechanism 0 alone", f.Mechanism)}
+	}
 	if v.kept, err = keeper.NewKept(l, f.Netuid, key.SS58(), filepath.Join(v.dir, "promises.json")); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func TestForecastIsPaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for uid, share := range map[int]float64{2: 0.75, 3: 0.25} {
-			want := ledger.Part(e.First(day.Miners), share) / 72 // an epoch is 100 of 7200 blocks
+			want := ledger.Part(e.Of(0, day.Miners), share) / 72 // an epoch is 100 of 7200 blocks
 			if got := m.Neurons[uid].Stake - had[uid]; want == 0 || got < want-want/1000 || got > want+want/1000 {
 				t.Errorf("%s: uid %d had %d in an epoch, the forecast says %d", name, uid, got, want)
 			}

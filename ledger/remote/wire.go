@@ -46,6 +46,8 @@ type Extrinsic struct {
 	Weights *ledger.Weights `json:"weights,omitempty"`
 	Salt    []uint16        `json:"salt,omitempty"`
 	Hash    *ledger.Hash    `json:"hash,omitempty"`
+	// Mechanism is that of the weights.
+	Mechanism uint8 `json:"mechanism,omitempty"`
 }
 
 // Included is the answer to an extrinsic that is on disk.

@@ -216,6 +216,12 @@ func (h *handler) asHotkey(ctx context.Context, x *remote.Extrinsic) (block uint
 	switch x.Call {
 	case remote.CallCommit:
 		return l.Commit(ctx, x.Netuid, x.Hotkey, x.Fields...)
+	case remote.CallSetWeights, remote.CallCommitWeights, remote.CallRevealWeights:
+		if x.Mechanism > 0 {
+			return 0, onMechanism(ctx, l, x)
+		}
+	}
+	switch x.Call {
 	case remote.CallSetWeights:
 		return 0, l.SetWeights(ctx, x.Netuid, x.Hotkey, *x.Weights)
 	case remote.CallCommitWeights:
@@ -224,6 +230,27 @@ func (h *handler) asHotkey(ctx context.Context, x *remote.Extrinsic) (block uint
 		return 0, l.RevealWeights(ctx, x.Netuid, x.Hotkey, *x.Weights, x.Salt)
 	}
 	return 0, bad("call", "call is unknown")
+}
+
+// mechanisms is a ledger whose subnets may have several mechanisms.
+type mechanisms interface {
+	SetMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, w ledger.Weights) error
+	CommitMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, hash ledger.Hash) error
+	RevealMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, w ledger.Weights, salt []uint16) error
+}
+
+// onMechanism makes a call about weights of a mechanism after the first.
+func onMechanism(ctx context.Context, l ledger.Full, x *remote.Extrinsic) error {
+	of, ok := l.(mechanisms)
+	switch {
+	case !ok:
+		return ledger.ErrMechanismNotExists
+	case x.Call == remote.CallSetWeights:
+		return of.SetMechanismWeights(ctx, x.Netuid, x.Mechanism, x.Hotkey, *x.Weights)
+	case x.Call == remote.CallCommitWeights:
+		return of.CommitMechanismWeights(ctx, x.Netuid, x.Mechanism, x.Hotkey, *x.Hash)
+	}
+	return of.RevealMechanismWeights(ctx, x.Netuid, x.Mechanism, x.Hotkey, *x.Weights, x.Salt)
 }
 
 func bad(field, message string) error {

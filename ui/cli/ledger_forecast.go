@@ -83,7 +83,7 @@ func (a *App) ledgerForecast(ctx context.Context, name string) error {
 	}
 	sharing := 0
 	for _, other := range all {
-		if other.Netuid == x.Netuid && other.Ledger == x.Ledger {
+		if other.Netuid == x.Netuid && other.Ledger == x.Ledger && other.Mechanism == x.Mechanism {
 			sharing++
 		}
 	}
@@ -102,12 +102,27 @@ func (a *App) ledgerForecast(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
+		if m, err = mechanismOf(ctx, l, m, x.Mechanism); err != nil {
+			return err
+		}
 		v, err := foresee(x, max(sharing, 1), m, e)
 		if err != nil {
 			return err
 		}
 		return a.Printer.Print(ctx, output.Result{Value: v, IDs: []string{x.ID}, Human: func(h *output.Human) { forecastHuman(h, v) }})
 	})
+}
+
+// mechanismOf is a subnet as one of its mechanisms has it.
+func mechanismOf(ctx context.Context, l ledger.Full, m *ledger.Metagraph, id uint8) (*ledger.Metagraph, error) {
+	if chain, ok := l.(*subtensor.Client); ok && id > 0 {
+		return chain.MechanismMetagraph(ctx, m.Netuid, id)
+	}
+	of, ok := m.Mechanism(id)
+	if !ok {
+		return nil, ledger.ErrMechanismNotExists.With(fmt.Sprintf("the arena is on mechanism %d: subnet %d has %d, from 0", id, m.Netuid, len(m.Mechanisms)+1))
+	}
+	return of, nil
 }
 
 // steppedBlock is what a block of a ledger that is stepped by hand counts as.
@@ -142,7 +157,7 @@ func foresee(x *client.Arena, sharing int, m *ledger.Metagraph, e ledger.Economy
 		return nil, err
 	}
 	v := &forecast{Arena: x.ID, Netuid: m.Netuid, Block: m.Block, BlockTimeMS: e.BlockTime.Milliseconds(), Price: e.Price, Subnet: day, Burn: m.Burn, Seats: []seatForecast{}}
-	miners := e.First(day.Miners)
+	miners := e.Of(x.Mechanism, day.Miners)
 	part := ledger.Part(miners, 1/float64(sharing))
 	v.Burned = ledger.Part(part, x.Burned)
 	v.Vacant = len(x.Seats) == 0
@@ -162,11 +177,11 @@ func foresee(x *client.Arena, sharing int, m *ledger.Metagraph, e ledger.Economy
 		fmt.Sprintf("the owner takes %.1f %% first; miners and validators have half of the rest each; of the validators' half, stakers and the root network have their parts", float64(e.OwnerCut)*100/65535),
 		"all validators give the weights that the arena wants, and the seat is held for the whole day",
 	}
-	if e.Elsewhere > 0 {
-		v.Assumptions = append(v.Assumptions, fmt.Sprintf("other mechanisms of the subnet have %.1f %% of its emission; arenas give their weights on mechanism 0", float64(e.Elsewhere)*100/65535))
+	if part := e.Elsewhere(x.Mechanism); part > 0 {
+		v.Assumptions = append(v.Assumptions, fmt.Sprintf("other mechanisms of the subnet have %.1f %% of its emission; the arena's weights go on mechanism %d", float64(part)*100/65535, x.Mechanism))
 	}
 	if sharing > 1 {
-		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%d arenas are on the subnet, each with the same part of its weight", sharing))
+		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%d arenas are on the subnet's mechanism, each with the same part of its weight", sharing))
 	}
 	if x.Burned > 0 {
 		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%.1f %% of the arena's reward goes to no seat and is burned", x.Burned*100))

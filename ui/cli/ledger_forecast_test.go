@@ -39,6 +39,14 @@ func TestForesee(t *testing.T) {
 	if v, err = foresee(x, 1, m, two); err != nil || v.Subnet.Miners != 3600e9 || v.Seats[0].LastDay != ledger.Part(3600e9, 45875./65535)+1 || v.Seats[0].AlphaDay != v.Seats[0].LastDay/2 || !strings.Contains(strings.Join(v.Assumptions, " "), "30.0 %") {
 		t.Errorf("%+v %v", v, err)
 	}
+	// An arena on the second has those 30 %, and the incentive of that mechanism.
+	m.Mechanisms[0].Neurons = []ledger.MechanismNeuron{{Incentive: 32768}}
+	on, ok := m.Mechanism(1)
+	y := *x
+	y.Mechanism = 1
+	if v, err = foresee(&y, 1, on, two); !ok || err != nil || v.Seats[0].AlphaDay != two.Of(1, 3600e9)/2 || v.Seats[0].LastDay != ledger.Part(two.Of(1, 3600e9), 32768./65535) || !strings.Contains(strings.Join(v.Assumptions, " "), "70.0 %") {
+		t.Errorf("%+v %v", v, err)
+	}
 	m.Mechanisms, m.MechanismSplit = nil, nil
 	if v, err = foresee(&client.Arena{}, 1, m, e); err != nil || !v.Vacant {
 		t.Errorf("%+v %v", v, err)

@@ -25,6 +25,7 @@ kind = "{{.Kind}}"
 title = "{{.Title}}"
 netuid = {{.Netuid}}                      # subnet on the ledger
 # ledger = "local"                 # or finney, test, or addresses of nodes (docs/chain.md)
+# mechanism = 0                    # mechanism of the subnet on which validators' weights go
 # weights_version = 1              # version key of validators' weights, where the subnet's owner demands one
 licence = "{{.Licence}}"                # SPDX id that every submission agrees to
 incentive = "{{.Incentive}}"

@@ -183,6 +183,9 @@ func (s *server) ensureSubnet(ctx context.Context, a agon.Arena, val *kit.Party)
 	if err := s.ensurePrice(ctx, a.Netuid); err != nil {
 		return fmt.Errorf("price registrations of subnet %d: %w", a.Netuid, err)
 	}
+	if err := s.ensureMechanism(ctx, a); err != nil {
+		return err
+	}
 	if val == nil {
 		return nil
 	}
@@ -191,6 +194,18 @@ func (s *server) ensureSubnet(ctx context.Context, a agon.Arena, val *kit.Party)
 	}
 	if err := s.Ledger.SetValidator(ctx, a.Netuid, val.Hotkey.SS58(), true, demoStake); err != nil {
 		return fmt.Errorf("give the validator its permit: %w", err)
+	}
+	return nil
+}
+
+// ensureMechanism gives a subnet of ours the mechanism that an arena is on.
+func (s *server) ensureMechanism(ctx context.Context, a agon.Arena) error {
+	m, err := s.Ledger.Metagraph(ctx, a.Netuid)
+	if err != nil || int(a.Mechanism) <= len(m.Mechanisms) {
+		return err
+	}
+	if err := s.Ledger.SetRule(ctx, a.Netuid, s.Operator.Coldkey, "mechanism_count", int64(a.Mechanism)+1); err != nil {
+		return &agon.Error{Code: "bad_arena_file", Status: 422, Field: "mechanism", Message: fmt.Sprintf("arena %s: mechanism %d: %v", a.ID, a.Mechanism, err), Err: err}
 	}
 	return nil
 }
