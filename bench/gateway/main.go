@@ -35,6 +35,7 @@ func main() {
 	runFor := flag.Duration("for", 5*time.Second, "time of each measurement, after a fifth of it to warm up")
 	flat := flag.Int("calls", 0, "instead: make this many calls through agon in sessions of 1,000, and watch its memory")
 	only := flag.String("only", "", "measure this one only")
+	litellm := flag.String("litellm", "", "measure LiteLLM's proxy too: its `program`")
 	flag.Parse()
 	if *role != "" {
 		if err := serve(*role, *up); err != nil {
@@ -43,7 +44,7 @@ func main() {
 		}
 		return
 	}
-	if err := measure(*runFor, *flat, *only); err != nil {
+	if err := measure(*runFor, *flat, *only, *litellm); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -126,6 +127,7 @@ type part struct {
 	addr   string
 	header string
 	path   string
+	group  bool // it has processes below it, all of one process group
 }
 
 func start(role, up string) (*part, error) {
@@ -148,20 +150,25 @@ func start(role, up string) (*part, error) {
 }
 
 func (p *part) stop() {
+	if p.group {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.cmd.Wait()
 }
 
-// rss is the memory of a process in MB.
-func (p *part) rss() int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	for l := range strings.Lines(string(b)) {
-		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
-			n, _ := strconv.Atoi(f[1])
-			return n / 1024
+// rss is the memory of its processes in MB.
+func (p *part) rss() (sum int) {
+	for _, pid := range p.members() {
+		b, _ := os.ReadFile("/proc/" + pid + "/status")
+		for l := range strings.Lines(string(b)) {
+			if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
+				n, _ := strconv.Atoi(f[1])
+				sum += n / 1024
+			}
 		}
 	}
-	return 0
+	return sum
 }
 
 func (p *part) request(stream bool) []byte {
@@ -240,7 +247,7 @@ func (p *part) load(callers int, stream bool, d time.Duration, most int64) ([]ti
 	return all, nil
 }
 
-func measure(d time.Duration, flat int, only string) error {
+func measure(d time.Duration, flat int, only, litellm string) error {
 	runtime.LockOSThread() // children die with the thread that made them
 	up, err := start("upstream", "")
 	if err != nil {
@@ -255,15 +262,24 @@ func measure(d time.Duration, flat int, only string) error {
 	fmt.Println("| part | JSON c=1 p50 | added | p99 | JSON c=64 req/s | p99 | SSE c=1 p50 | SSE c=64 req/s | p99 | RSS |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	medians, rates := map[string]time.Duration{}, map[string]float64{} // of one caller, of 64
-	for _, role := range []string{"direct", "proxy", "agon-memory", "agon", "bifrost"} {
+	roles := []string{"direct", "proxy", "agon-memory", "agon", "bifrost"}
+	if litellm != "" {
+		roles = append(roles, "litellm")
+	}
+	for _, role := range roles {
 		if only != "" && role != only && role != "direct" {
 			continue
 		}
 		p := up
-		if role != "direct" {
-			if p, err = start(role, base); err != nil {
-				return err
-			}
+		switch role {
+		case "direct":
+		case "litellm":
+			p, err = startLiteLLM(litellm, base)
+		default:
+			p, err = start(role, base)
+		}
+		if err != nil {
+			return err
 		}
 		row := []string{role}
 		for _, c := range []struct {
