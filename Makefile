@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
+.PHONY: fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -112,6 +112,12 @@ CHAINKILLS ?= 200
 DRIVER ?=
 copies: build ## rewrites of a sampling agent try to take its seat, in real boxes (slow; KINDS, ENTRIES, PAIRS)
 	scripts/copies.sh
+
+fuzz: ## each of the fuzz targets for FUZZTIME (10s): half an hour, slow (TARGETS="gateway FuzzPatch" takes some; make test runs their seeds)
+	@scripts/fuzz.sh $(TARGETS)
+
+peers: build ## beside programs of others, in one run: River's jobs on PostgreSQL, bifrost and LiteLLM (slow the first time; PEERS=leases or gateway)
+	@scripts/peers.sh
 
 figures: ## simulations through the real platform in full: liars named, copies of a sampling agent (slow)
 	@AGON_BENCH_COPIES=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLiar|TestPairedCopies|TestSimulated|TestLies|TestCopiesAndPower' ./engine/incentive ./engine/platform | grep -E '^(---|ok|FAIL|    )'
