@@ -20,12 +20,20 @@ type recordPage struct {
 	*coordinator.Book
 	Chart  *web.Chart
 	Better string // "lower" or "higher"
-	Left   string // how far the newest is from the best known; empty: not known
+	Newest recordTable
+	Before recordTable // older ones, folded away
+	Left   string      // how far the newest is from the best known; empty: not known
+}
+
+// recordTable is a table of records, the oldest first.
+type recordTable struct {
+	Metric, Label string
+	Rows          []coordinator.BookEntry
 }
 
 // page shows the records of an arena over time, beside what is known elsewhere.
 func page(c *coordinator.Coordinator, now func() time.Time) *web.Part {
-	return &web.Part{HTML: boardHTML, Run: runHTML, RunData: runData(c), Data: func(ctx context.Context, arena string) any {
+	return &web.Part{First: true, HTML: boardHTML, Run: runHTML, RunData: runData(c), Data: func(ctx context.Context, arena string) any {
 		b, err := c.Book(ctx, arena)
 		if err != nil || b == nil {
 			return nil
@@ -33,6 +41,9 @@ func page(c *coordinator.Coordinator, now func() time.Time) *web.Part {
 		return newRecordPage(b, now())
 	}}
 }
+
+// shownRecords is how many records a board shows without a click.
+const shownRecords = 10
 
 func newRecordPage(b *coordinator.Book, now time.Time) *recordPage {
 	p := &recordPage{Book: b, Better: "higher"}
@@ -48,6 +59,9 @@ func newRecordPage(b *coordinator.Book, now time.Time) *recordPage {
 		marks = append(marks, web.Mark{Name: title(e), Link: "/submissions/" + e.Submission, At: e.At.Time, Value: e.Value})
 	}
 	p.Chart = web.RecordChart("Records", b.Metric, marks, levels, now)
+	cut := max(0, len(b.Entries)-shownRecords)
+	p.Before = recordTable{Metric: b.Metric, Label: "Records before", Rows: b.Entries[:cut]}
+	p.Newest = recordTable{Metric: b.Metric, Label: "Records", Rows: b.Entries[cut:]}
 	if n := len(b.Entries); n > 0 && b.BestKnown != nil {
 		p.Left = against(b.Entries[n-1].Value, *b.BestKnown, b.Direction)
 	}

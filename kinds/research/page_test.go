@@ -1,6 +1,7 @@
 package research
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,16 @@ func TestRecordPage(t *testing.T) {
 	}
 	if strings.Contains(got, "<script>") || strings.Contains(got, "\x1b") {
 		t.Errorf("hostile text stands on the page: %s", got)
+	}
+	var many coordinator.Book
+	for n := range shownRecords + 3 {
+		many.Entries = append(many.Entries, rec(n+1, 900, fmt.Sprintf("method %d.", n+1)))
+	}
+	got, err = page(nil, time.Now).Render(newRecordPage(&many, now))
+	open, folded, cut := strings.Cut(got, "3 records before these")
+	at := max(0, strings.Index(open, `<table class="records">`))
+	if err != nil || !cut || !strings.Contains(open[at:], "method 13.") || !strings.Contains(open[at:], "method 4.") || strings.Contains(open[at:], "method 3.") || !strings.Contains(folded, "method 3.") {
+		t.Errorf("%v: %s", err, got)
 	}
 	if got, err = page(nil, time.Now).Render(newRecordPage(&coordinator.Book{Metric: "length", Direction: agon.Maximize}, now)); err != nil || !strings.Contains(got, "Nobody has beaten the base yet.") {
 		t.Errorf("%v: %s", err, got)

@@ -129,6 +129,7 @@ type boardData struct {
 	Owners     map[string]*client.Submission // who sits, by hotkey
 	LedgerDown bool
 	Part       template.HTML // the kind's
+	PartFirst  bool          // it stands above the table
 }
 
 func (s *server) board(q *request) error {
@@ -228,7 +229,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 			}
 		}
 	}
-	d.Part = s.part(ctx, a.Kind, a.ID)
+	d.Part, d.PartFirst = s.part(ctx, a.Kind, a.ID), s.cfg.Parts[a.Kind].First
 	return d, nil
 }
 

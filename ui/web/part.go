@@ -12,8 +12,10 @@ import (
 	"github.com/agon-arena/agon/client"
 )
 
-// Part is what the boards of one kind show below what all boards show.
+// Part is what the boards of one kind show besides what all boards show: below it.
 type Part struct {
+	// First shows it above the table of submissions instead.
+	First bool
 	// HTML is a template (html/template), with the functions that the pages have:
 	// line for hostile text, short for addresses and digests, usd, score, when …
 	// and {{template "chart" .}} for a *Chart. The pages' policy refuses scripts and
