@@ -50,9 +50,10 @@ func (c *Coordinator) CreateBy(ctx context.Context, hotkey string, n NewTask) (*
 	if n.Tree != "" {
 		return nil, refuse(422, "bad_tree", "a publisher gives the repository as files, not as a tree").with("field", "tree")
 	}
-	if !c.mayPublishNow(hotkey) {
-		return nil, refuse(429, "too_many_tasks", "%d tasks of %s in 24 hours: no more today", maxPublished, hotkey)
+	if err := c.countPublished(ctx, hotkey); err != nil {
+		return nil, err
 	}
+	a.Publishers = nil // else who publishes goes on by its own tasks when the operator's no longer name it
 	v, err := c.create(ctx, n, a)
 	if err == nil {
 		c.cfg.Log.InfoContext(ctx, "a publisher has opened a task", "hotkey", hotkey, "task", v.Slug, "by arena", a.ID)
@@ -60,21 +61,28 @@ func (c *Coordinator) CreateBy(ctx context.Context, hotkey string, n NewTask) (*
 	return v, err
 }
 
-// mayPublishNow counts a try of a publisher.
-func (c *Coordinator) mayPublishNow(hotkey string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if c.published == nil {
-		c.published = map[string][]time.Time{}
-	}
-	recent := slices.DeleteFunc(c.published[hotkey], func(t time.Time) bool { return now.Sub(t) >= 24*time.Hour })
-	if len(recent) < maxPublished {
-		c.published[hotkey] = append(recent, now)
-		return true
-	}
-	c.published[hotkey] = recent
-	return false
+// countPublished counts a try of a publisher, in the store: another server over it, or this one
+// after a restart, counts on. It returns a *Refusal where there were too many.
+func (c *Coordinator) countPublished(ctx context.Context, hotkey string) error {
+	owner := "publish/" + hotkey
+	return c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Docs(tableHits, store.DocFilter{Owner: owner, Limit: maxPublished}) // newest first
+		if err != nil {
+			return err
+		}
+		now, last := c.now(), int64(0)
+		recent := 0
+		for _, r := range rows {
+			last = max(last, r.N)
+			if now.Sub(r.At) < 24*time.Hour {
+				recent++
+			}
+		}
+		if recent >= maxPublished {
+			return refuse(429, "too_many_tasks", "%d tasks of %s in 24 hours: no more today", maxPublished, hotkey)
+		}
+		return tx.InsertDoc(tableHits, store.Doc{ID: fmt.Sprintf("%s/%d", owner, last), Owner: owner, Status: "published", At: now, Body: []byte("{}")})
+	})
 }
 
 // Create opens a new task by the operator's word: an arena of its own.

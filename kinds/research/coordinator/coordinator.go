@@ -76,8 +76,6 @@ type Coordinator struct {
 	byID  map[string]*task // guarded by mu; a task does not change
 	slugs map[string]*task // by lower-case slug
 	arena map[string]*task
-	// published are the last tasks of each publisher.
-	published map[string][]time.Time
 }
 
 // task is an open task with what is derived from its tree.

@@ -14,7 +14,7 @@ const (
 	tableRecords     store.DocTable = "research_records"
 	tableIdeas       store.DocTable = "research_ideas"
 	tableCanaries    store.DocTable = "research_canaries"
-	tableHits        store.DocTable = "research_hits"
+	tableHits        store.DocTable = "research_hits" // of canaries by validator, of votes by "peer/HOTKEY", of tries by "publish/HOTKEY"
 	tablePolicies    store.DocTable = "research_policies"
 	tableEpochs      store.DocTable = "research_epochs"
 	tablePackages    store.DocTable = "research_packages"

@@ -1,11 +1,17 @@
 package wire_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/wire"
 )
@@ -31,6 +37,9 @@ func TestPublishers(t *testing.T) {
 	if status != 200 || !strings.Contains(body, `"slug":"by-the-author"`) {
 		t.Fatalf("the author: %d %s", status, body)
 	}
+	if a := f.arena("by-the-author"); len(a.Publishers) > 0 {
+		t.Errorf("the publisher's own task says who publishes, so that the operator cannot take it back: %v", a.Publishers)
+	}
 	if status, body := f.post(author, "/api/v1/tasks", named("by-the-author")); status != 409 {
 		t.Errorf("a slug that is taken: %d %s", status, body)
 	}
@@ -53,5 +62,73 @@ func TestPublishers(t *testing.T) {
 	f.clock.Add(25 * time.Hour)
 	if status, body := f.post(author, "/api/v1/tasks", named("next-day")); status != 200 {
 		t.Errorf("the next day: %d %s", status, body)
+	}
+}
+
+// arena reads an arena with its hidden task, as a server does when it starts.
+func (f *fixture) arena(id string) (a agon.Arena) {
+	f.t.Helper()
+	err := f.conf.Store.Read(f.t.Context(), func(tx *store.Tx) (err error) {
+		a, err = tx.Arena(id)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+// Two servers over one store, and one that was started again, count a publisher's tries together.
+func TestPublishersOfTwoServers(t *testing.T) {
+	var conf *coordinator.Config
+	f := open(t, func(c *coordinator.Config, _ *wire.Config) { conf = c })
+	author := f.key("author").SS58()
+	conf.Template.Publishers = []string{author}
+	if err := f.c.Open(*conf); err != nil {
+		t.Fatal(err)
+	}
+	f.task()
+	again := func() *coordinator.Coordinator {
+		t.Helper()
+		c, err := coordinator.New(*conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.OpenTask(t.Context(), f.arena("toy")); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var wg sync.WaitGroup
+	var counted, refused atomic.Int32
+	try := func(c *coordinator.Coordinator) {
+		_, err := c.CreateBy(context.WithoutCancel(t.Context()), author, coordinator.NewTask{}) // a task that says nothing is a try, too
+		var r *coordinator.Refusal
+		switch {
+		case !errors.As(err, &r):
+			t.Errorf("no refusal: %v", err)
+		case r.Code == "too_many_tasks":
+			refused.Add(1)
+		case r.Code == "invalid_task":
+			counted.Add(1)
+		default:
+			t.Error(err)
+		}
+	}
+	for _, c := range []*coordinator.Coordinator{f.c, again()} {
+		for range 15 {
+			wg.Go(func() { try(c) })
+		}
+	}
+	wg.Wait()
+	if counted.Load() != 20 || refused.Load() != 10 {
+		t.Errorf("%d tries counted and %d refused, want 20 and 10", counted.Load(), refused.Load())
+	}
+	if try(again()); refused.Load() != 11 {
+		t.Error("a server that was started again has forgotten the tries")
+	}
+	f.clock.Add(24 * time.Hour)
+	if try(again()); counted.Load() != 21 {
+		t.Error("tries of yesterday count today")
 	}
 }
