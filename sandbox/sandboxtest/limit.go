@@ -190,6 +190,22 @@ func testCPU(t *testing.T, s *suite) {
 	if s.claims(t, "cpu_time") && (r.CPU < 500*time.Millisecond || r.CPU > 5*time.Second) {
 		t.Errorf("CPU time %v with a limit of 1 s", r.CPU)
 	}
+	// Work that is given to a process that nobody waits for counts as well.
+	const apart = `import os, time
+out, into = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while time.process_time() < 0.3: pass
+        os.write(into, b"x")
+        time.sleep(60)
+    os._exit(0)
+os.read(out, 1)
+os._exit(0)`
+	b = s.start(t, func(*sandbox.Spec) {})
+	if r = py(t, b, apart); s.claims(t, "cpu_time") && (r.Code != 0 || r.CPU < 250*time.Millisecond || r.CPU > 2*time.Second) {
+		t.Errorf("CPU time %v of 0.3 s in a process of another session: %+v", r.CPU, r)
+	}
 }
 
 func testDisk(t *testing.T, s *suite) {

@@ -41,7 +41,8 @@ type Answer struct {
 	Text   string // why a dial failed
 	N      int    // processes that a kill left
 	Status uint32 // wait status of a command
-	CPU    int64  // nanoseconds
+	CPU    int64  // nanoseconds, of the command and of children that it has waited for
+	Self   int64  // nanoseconds that the first process has used meanwhile
 	MaxRSS int64  // bytes
 }
 

@@ -235,6 +235,10 @@ func (b *Box) exit(a Answer, alive bool, before usage) sandbox.Exit {
 	if b.Own || !alive {
 		// What gVisor counts for its processes is not what they cost.
 		x.CPU, x.MaxRSS = b.Group.CPU()-before.cpu, b.Group.Memory().Peak
+	} else {
+		// What the kernel says of a command leaves out children that it did not wait for:
+		// work could be given to one. The box's processes are counted instead, but the first one.
+		x.CPU = max(x.CPU, b.Group.CPU()-before.cpu-time.Duration(a.Self))
 	}
 	if !alive {
 		return x

@@ -63,8 +63,22 @@ type answer struct {
 	Text   string `json:",omitempty"` // why a dial failed
 	N      int    `json:",omitempty"` // processes that a kill left
 	Status uint32 `json:",omitempty"` // wait status
-	CPU    int64  `json:",omitempty"` // nanoseconds
+	CPU    int64  `json:",omitempty"` // nanoseconds, of the command and of children that it has waited for
+	Self   int64  `json:",omitempty"` // nanoseconds that this process has used since the command began
 	MaxRSS int64  `json:",omitempty"` // bytes
+}
+
+// command is one that runs.
+type command struct {
+	id   int
+	self int64 // nanoseconds that this process had used before
+}
+
+// self is the processor time of this process, in nanoseconds.
+func self() int64 {
+	var ru syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &ru) // of ourselves it does not fail
+	return ru.Utime.Nano() + ru.Stime.Nano()
 }
 
 // entry is the process. Commands that run are keyed by process number.
@@ -75,7 +89,7 @@ type entry struct {
 	jobs    chan func()
 
 	mu      sync.Mutex // held from before a command starts until it is in running
-	running map[int]int
+	running map[int]command
 }
 
 func main() {
@@ -115,7 +129,7 @@ func run(args []string) error {
 	if err := toNull(0); err != nil {
 		return err
 	}
-	e := &entry{control: os.NewFile(fd, "control"), running: map[int]int{}, jobs: make(chan func())}
+	e := &entry{control: os.NewFile(fd, "control"), running: map[int]command{}, jobs: make(chan func())}
 	go e.reap(children)
 	go clean(e.jobs, os.Getenv("ROOT") == "1")
 	if len(args) > 0 {
@@ -288,6 +302,7 @@ func clean(jobs <-chan func(), root bool) {
 
 // exec starts a command; reap tells how it ends.
 func (e *entry) exec(r request, fds []int) {
+	from := self()
 	defer func() {
 		for _, fd := range fds {
 			_ = syscall.Close(fd)
@@ -295,14 +310,14 @@ func (e *entry) exec(r request, fds []int) {
 	}()
 	errno := syscall.EINVAL
 	if len(fds) == 3 && len(r.Args) > 0 {
-		errno = e.start(r, fds)
+		errno = e.start(r, fds, from)
 	}
 	if errno != 0 {
 		e.answer(answer{ID: r.ID, Errno: int(errno)})
 	}
 }
 
-func (e *entry) start(r request, fds []int) syscall.Errno {
+func (e *entry) start(r request, fds []int, from int64) syscall.Errno {
 	file, errno := find(r.Args[0], r.Dir, r.Env)
 	if errno != 0 {
 		return errno
@@ -319,7 +334,7 @@ func (e *entry) start(r request, fds []int) syscall.Errno {
 		}
 		return syscall.EINVAL
 	}
-	e.running[pid] = r.ID
+	e.running[pid] = command{r.ID, from}
 	return 0
 }
 
@@ -360,7 +375,7 @@ func (e *entry) reap(children <-chan os.Signal) {
 			var ru syscall.Rusage
 			e.mu.Lock()
 			pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, &ru)
-			id, ours := e.running[pid]
+			c, ours := e.running[pid]
 			delete(e.running, pid)
 			e.mu.Unlock()
 			if err == syscall.EINTR {
@@ -370,7 +385,7 @@ func (e *entry) reap(children <-chan os.Signal) {
 				break
 			}
 			if ours {
-				e.answer(answer{ID: id, Status: uint32(ws), CPU: ru.Utime.Nano() + ru.Stime.Nano(), MaxRSS: ru.Maxrss << 10})
+				e.answer(answer{ID: c.id, Status: uint32(ws), CPU: ru.Utime.Nano() + ru.Stime.Nano(), Self: self() - c.self, MaxRSS: ru.Maxrss << 10})
 			}
 		}
 	}
