@@ -102,6 +102,11 @@ func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72, 0) }
 
 func TestSubtensor9Pool(t *testing.T) { ofSubtensor(t, "sdk9", 72, pooled) }
 
+// TestSubtensor101 lets the SDK of version 10.1, with which ORO's validator is written, make them.
+func TestSubtensor101(t *testing.T) { ofSubtensor(t, "sdk101", 98, 0) }
+
+func TestSubtensor101Pool(t *testing.T) { ofSubtensor(t, "sdk101", 98, pooled) }
+
 func ofSubtensor(t *testing.T, env string, least int, pool uint64) {
 	t.Helper()
 	l, url := localnetOf(t, 250*time.Millisecond, timelock.Key{}, pool, nil)

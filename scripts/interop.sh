@@ -51,6 +51,7 @@ env wallet bittensor-wallet==4.1.1 bittensor-auth==0.1.1 fastapi==0.121.3 httpx=
 env wallet3 bittensor-wallet==3.1.0
 env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
+env sdk101 async-substrate-interface==1.6.4 bittensor==10.1.0
 # Version 9.12 asks for any async-substrate-interface; from 2 on that brings a codec that refuses to stand beside its own.
 env sdk9 async-substrate-interface==1.5.8 bittensor==9.12.2
 env sdk11 bittensor==11.3.0

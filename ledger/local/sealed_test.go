@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -134,6 +135,17 @@ func TestTimelockedWeights(t *testing.T) {
 	step(20)
 	look(1, 1)
 	step(20)
+	look(1, 0)
+	// Rounds that are over are refused; one that no beacon will ever sign is not asked for, and its weights are dropped.
+	commit(owner, good, 0, 4, ledger.ErrInvalidRevealRound)
+	commit(owner, good, math.MaxUint64, 4, nil)
+	if err := l.fetchRounds(ctx, func(_ context.Context, round uint64) ([]byte, error) {
+		t.Errorf("round %d was asked for", round)
+		return nil, nil
+	}); err != nil {
+		t.Error(err)
+	}
+	step(40)
 	look(1, 0)
 	// The log gives the same state.
 	now, err := l.Snapshot(ctx)

@@ -180,6 +180,12 @@ func foresee(x *client.Arena, sharing int, m *ledger.Metagraph, e ledger.Economy
 	if part := e.Elsewhere(x.Mechanism); part > 0 {
 		v.Assumptions = append(v.Assumptions, fmt.Sprintf("other mechanisms of the subnet have %.1f %% of its emission; the arena's weights go on mechanism %d", float64(part)*100/65535, x.Mechanism))
 	}
+	if m.Hyper.NullConsensus {
+		v.Assumptions = append(v.Assumptions, "the subnet is under consensus Null: the weights of the neuron with the most stake pay all miners, and those are the arena's")
+	}
+	if share := m.Hyper.CollateralShare; share > 0 {
+		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%.1f %% of a registration's price become the miner's collateral: alpha that cannot leave until the hotkey has earned it free", float64(share)*100/65535))
+	}
 	if sharing > 1 {
 		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%d arenas are on the subnet's mechanism, each with the same part of its weight", sharing))
 	}

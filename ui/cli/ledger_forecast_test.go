@@ -48,6 +48,10 @@ func TestForesee(t *testing.T) {
 		t.Errorf("%+v %v", v, err)
 	}
 	m.Mechanisms, m.MechanismSplit = nil, nil
+	m.Hyper.NullConsensus, m.Hyper.CollateralShare = true, 32768
+	if v, err = foresee(x, 1, m, e); err != nil || !strings.Contains(strings.Join(v.Assumptions, " "), "consensus Null") || !strings.Contains(strings.Join(v.Assumptions, " "), "50.0 % of a registration's price") {
+		t.Errorf("%+v %v", v, err)
+	}
 	if v, err = foresee(&client.Arena{}, 1, m, e); err != nil || !v.Vacant {
 		t.Errorf("%+v %v", v, err)
 	}
