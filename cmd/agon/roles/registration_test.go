@@ -222,3 +222,21 @@ func TestOpenRegistrationIsForLoopback(t *testing.T) {
 		}
 	}
 }
+
+// An arena's second mechanism is made on the server's own ledger, and one that no
+// subnet there can have is refused by the name of the file's field.
+func TestArenaOnAMechanism(t *testing.T) {
+	r := newRegistry(t, t.TempDir(), local.RegistrationOperator)
+	for _, mechanism := range []uint8{1, 0, 1} {
+		if err := r.ensureSubnet(t.Context(), agon.Arena{ID: "x", Netuid: smallNet, Mechanism: mechanism}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := r.Ledger.Metagraph(t.Context(), smallNet); err != nil || len(m.Mechanisms) != 1 {
+			t.Errorf("an arena on mechanism %d: %d besides the first, %v", mechanism, len(m.Mechanisms), err)
+		}
+	}
+	var bad *agon.Error
+	if err := r.ensureSubnet(t.Context(), agon.Arena{ID: "x", Netuid: smallNet, Mechanism: 2}, nil); !errors.As(err, &bad) || bad.Field != "mechanism" {
+		t.Errorf("an arena on a third mechanism: %v", err)
+	}
+}
