@@ -22,7 +22,9 @@ type addOut struct {
 }
 
 type couplesIn struct {
-	List [][2]uint64 `json:"list"`
+	List    [][2]uint64 `json:"list"`
+	Numbers []float64   `json:"numbers,omitempty"`
+	Bytes   []byte      `json:"bytes,omitempty"`
 }
 
 func testRegistry() *Registry {
@@ -52,34 +54,37 @@ func TestRun(t *testing.T) {
 		rule, in, out string
 		bad           int
 	}{
-		"two lines":             {"test.add", `{"a":1,"b":2}` + "\n" + `{"a":3,"b":4}` + "\n", `{"sum":3}` + "\n" + `{"sum":7}` + "\n", 0},
-		"no last newline":       {"test.add", `{"a":1,"b":2}`, `{"sum":3}` + "\n", 0},
-		"crlf":                  {"test.add", "{\"a\":1}\r\n{\"a\":2}\r\n", `{"sum":1}` + "\n" + `{"sum":2}` + "\n", 0},
-		"nothing":               {"test.add", "", "", 0},
-		"blank lines":           {"test.add", "\n \n{\"a\":1}\n\n", `{"sum":1}` + "\n", 0},
-		"null is not a value":   {"test.add", `{"a":1,"b":null}`, `{"sum":1}` + "\n", 0},
-		"above 2^53":            {"test.add", `{"a":9007199254740993,"b":0}`, `{"sum":9007199254740993}` + "\n", 0},
-		"whole u64":             {"test.add", `{"a":18446744073709551615}`, `{"sum":18446744073709551615}` + "\n", 0},
-		"any above 2^53":        {"test.any", `{"x":9007199254740993}`, `{"x":9007199254740993}` + "\n", 0},
-		"no escaping":           {"test.add", `{"a":1,"c":"<é>"}`, `{"sum":1,"c":"<é>"}` + "\n", 0},
-		"bad between good":      {"test.add", "{\"a\":1}\nnope\n{\"a\":2}\n", `{"sum":1}` + "\n" + `{"error":"input is not JSON"}` + "\n" + `{"sum":2}` + "\n", 1},
-		"unknown field":         {"test.add", `{"a":1,"d":2}`, `{"error":"input field \"d\" is unknown: want a, b, c"}` + "\n", 1},
-		"other case":            {"test.add", `{"A":1}`, `{"error":"input field \"A\" is unknown: want a, b, c"}` + "\n", 1},
-		"given twice":           {"test.add", `{"a":1,"a":2}`, `{"error":"input field \"a\" is given twice"}` + "\n", 1},
-		"missing":               {"test.add", `{"b":1}`, `{"error":"input field \"a\" is missing"}` + "\n", 1},
-		"null for a number":     {"test.add", `{"a":null}`, `{"error":"input field \"a\" is null"}` + "\n", 1},
-		"a couple":              {"test.couples", `{"list":[[1,2],[3,4]]}`, `{"sum":10}` + "\n", 0},
-		"half a couple":         {"test.couples", `{"list":[[1,2],[3]]}`, `{"error":"input field \"list\", item 1: want a list of 2 values"}` + "\n", 1},
-		"three of a couple":     {"test.couples", `{"list":[[1,2,3]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
-		"null in a couple":      {"test.couples", `{"list":[[1,null]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
-		"null for a couple":     {"test.couples", `{"list":[null]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
-		"no list of couples":    {"test.couples", `{"list":4}`, `{"error":"input field \"list\": want a list"}` + "\n", 1},
-		"list":                  {"test.add", `[1]`, `{"error":"input is not a JSON object"}` + "\n", 1},
-		"null":                  {"test.any", `null`, `{"error":"input is not a JSON object"}` + "\n", 1},
-		"two objects":           {"test.add", `{"a":1}{"a":2}`, `{"error":"input has text after the object"}` + "\n", 1},
-		"half an object":        {"test.add", `{"a":1`, `{"error":"input is not JSON"}` + "\n", 1},
-		"the rule's own error":  {"test.add", `{"a":1,"c":"fail"}`, `{"error":"c fails"}` + "\n", 1},
-		"answer not encodeable": {"test.add", `{"a":1,"c":"fail"}` + "\n" + `{"a":2}`, `{"error":"c fails"}` + "\n" + `{"sum":2}` + "\n", 1},
+		"two lines":                           {"test.add", `{"a":1,"b":2}` + "\n" + `{"a":3,"b":4}` + "\n", `{"sum":3}` + "\n" + `{"sum":7}` + "\n", 0},
+		"no last newline":                     {"test.add", `{"a":1,"b":2}`, `{"sum":3}` + "\n", 0},
+		"crlf":                                {"test.add", "{\"a\":1}\r\n{\"a\":2}\r\n", `{"sum":1}` + "\n" + `{"sum":2}` + "\n", 0},
+		"nothing":                             {"test.add", "", "", 0},
+		"blank lines":                         {"test.add", "\n \n{\"a\":1}\n\n", `{"sum":1}` + "\n", 0},
+		"null is not a value":                 {"test.add", `{"a":1,"b":null}`, `{"sum":1}` + "\n", 0},
+		"above 2^53":                          {"test.add", `{"a":9007199254740993,"b":0}`, `{"sum":9007199254740993}` + "\n", 0},
+		"whole u64":                           {"test.add", `{"a":18446744073709551615}`, `{"sum":18446744073709551615}` + "\n", 0},
+		"any above 2^53":                      {"test.any", `{"x":9007199254740993}`, `{"x":9007199254740993}` + "\n", 0},
+		"no escaping":                         {"test.add", `{"a":1,"c":"<é>"}`, `{"sum":1,"c":"<é>"}` + "\n", 0},
+		"bad between good":                    {"test.add", "{\"a\":1}\nnope\n{\"a\":2}\n", `{"sum":1}` + "\n" + `{"error":"input is not JSON"}` + "\n" + `{"sum":2}` + "\n", 1},
+		"unknown field":                       {"test.add", `{"a":1,"d":2}`, `{"error":"input field \"d\" is unknown: want a, b, c"}` + "\n", 1},
+		"other case":                          {"test.add", `{"A":1}`, `{"error":"input field \"A\" is unknown: want a, b, c"}` + "\n", 1},
+		"given twice":                         {"test.add", `{"a":1,"a":2}`, `{"error":"input field \"a\" is given twice"}` + "\n", 1},
+		"missing":                             {"test.add", `{"b":1}`, `{"error":"input field \"a\" is missing"}` + "\n", 1},
+		"null for a number":                   {"test.add", `{"a":null}`, `{"error":"input field \"a\" is null"}` + "\n", 1},
+		"a couple":                            {"test.couples", `{"list":[[1,2],[3,4]]}`, `{"sum":10}` + "\n", 0},
+		"half a couple":                       {"test.couples", `{"list":[[1,2],[3]]}`, `{"error":"input field \"list\", item 1: want a list of 2 values"}` + "\n", 1},
+		"three of a couple":                   {"test.couples", `{"list":[[1,2,3]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"null in a couple":                    {"test.couples", `{"list":[[1,null]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"null for a couple":                   {"test.couples", `{"list":[null]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"null for a number of a list":         {"test.couples", `{"list":[],"numbers":[3.2,null]}`, `{"error":"input field \"numbers\", item 1 is null: want a number"}` + "\n", 1},
+		"a list of numbers and bytes":         {"test.couples", `{"list":[[1,2]],"numbers":[3.2,4],"bytes":"AAE="}`, `{"sum":3}` + "\n", 0},
+		"null for a list that may be missing": {"test.couples", `{"list":[[1,2]],"numbers":null}`, `{"sum":3}` + "\n", 0},
+		"no list of couples":                  {"test.couples", `{"list":4}`, `{"error":"input field \"list\": want a list"}` + "\n", 1},
+		"list":                                {"test.add", `[1]`, `{"error":"input is not a JSON object"}` + "\n", 1},
+		"null":                                {"test.any", `null`, `{"error":"input is not a JSON object"}` + "\n", 1},
+		"two objects":                         {"test.add", `{"a":1}{"a":2}`, `{"error":"input has text after the object"}` + "\n", 1},
+		"half an object":                      {"test.add", `{"a":1`, `{"error":"input is not JSON"}` + "\n", 1},
+		"the rule's own error":                {"test.add", `{"a":1,"c":"fail"}`, `{"error":"c fails"}` + "\n", 1},
+		"answer not encodeable":               {"test.add", `{"a":1,"c":"fail"}` + "\n" + `{"a":2}`, `{"error":"c fails"}` + "\n" + `{"sum":2}` + "\n", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -100,14 +100,17 @@ func fieldType(t reflect.Type, key string) reflect.Type {
 	return nil
 }
 
-// checkArrays checks lists whose Go type has a fixed length, and lists of such:
-// encoding/json fills what is missing or null with zeros and drops what is too
+// checkArrays checks lists whose Go type has a fixed length, lists of numbers, and lists of
+// such: encoding/json fills what is missing or null with zeros and drops what is too
 // much, and a result that is missing would count as one of 0. The error follows the
 // name of the field.
 func checkArrays(value json.RawMessage, t reflect.Type) error {
 	fixed := t.Kind() == reflect.Array
 	if !holdsArray(t) {
 		return nil
+	}
+	if t.Kind() == reflect.Slice && isNull(value) {
+		return nil // as an empty one
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(value, &list); err != nil || fixed && (len(list) != t.Len() || slices.ContainsFunc(list, isNull)) {
@@ -117,6 +120,9 @@ func checkArrays(value json.RawMessage, t reflect.Type) error {
 		return errors.New(": want a list")
 	}
 	for i, v := range list {
+		if isNumber(t.Elem()) && isNull(v) {
+			return fmt.Errorf(", item %d is null: want a number", i)
+		}
 		if err := checkArrays(v, t.Elem()); err != nil {
 			return fmt.Errorf(", item %d%w", i, err)
 		}
@@ -126,13 +132,18 @@ func checkArrays(value json.RawMessage, t reflect.Type) error {
 
 func isNull(v json.RawMessage) bool { return string(v) == "null" }
 
-// holdsArray: a value of t is a list of fixed length, or a list of such. A type
+// isNumber leaves bytes out: JSON has a list of them as a string.
+func isNumber(t reflect.Type) bool {
+	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64 && t.Kind() != reflect.Uint8
+}
+
+// holdsArray: a value of t is a list of fixed length or of numbers, or a list of such. A type
 // that reads itself, as digests do, checks itself.
 func holdsArray(t reflect.Type) bool {
 	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return false
 	}
-	return t.Kind() == reflect.Array || t.Kind() == reflect.Slice && holdsArray(t.Elem())
+	return t.Kind() == reflect.Array || t.Kind() == reflect.Slice && (holdsArray(t.Elem()) || isNumber(t.Elem()))
 }
 
 // fieldNames lists the JSON names of a struct, and those that must be there.
