@@ -101,3 +101,50 @@ func TestSpare(t *testing.T) {
 		t.Error("a task has a card to itself, and boxes are made beside it")
 	}
 }
+
+// besides is a program that takes all that a box lets it while the next program's box is made.
+const besides = `import os, socket, time
+end = time.time() + 0.4
+kept = []
+def until(f):
+    try:
+        while time.time() < end and len(kept) < 5000:
+            f()
+    except (OSError, MemoryError):
+        pass
+until(lambda: kept.append(socket.socketpair()))
+kept = kept[:10]
+fill = open("/workspace/fill", "wb")
+until(lambda: fill.write(b"x" * (1 << 20)))
+def child():
+    if os.fork() == 0:
+        while time.time() < end: pass
+        os._exit(0)
+until(child)
+until(lambda: kept.append(bytearray(4 << 20)))
+`
+
+// Whoever makes the start of a box beside it fail could buy another try: what a box may take does not.
+func TestAheadBesideAHostileProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.task(edit(oneTask, "baseline", "isolate = true\nbaseline"), with(oneBase))
+	p, done, err := w.kind.player(t.Context(), w, w.run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	r, err := p.programs(t.Context(), &side{name: "x", changes: &surface.Result{OK: true}}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, program := range []string{"", "", besides, "import os; print(os.path.exists('/workspace/fill'))"} {
+		_, out, errs, err := r.run(programRequest{Args: []string{"python3", "-I", "-c", program}}, nil)
+		if err != nil || i == 3 && string(out) != "False\n" {
+			t.Fatalf("program %d: %q %q %v", i, out, errs, err)
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}
