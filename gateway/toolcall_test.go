@@ -209,6 +209,20 @@ func TestNonces(t *testing.T) {
 	if st, _ := n.check("r", "t", "c", late, []byte("{}")); st != nonceExpired {
 		t.Errorf("late: %s", st)
 	}
+	// An id that was used may be given again: the mark of the first call is none for the second.
+	first, second := ToolCall{"c", "t", "{}"}, ToolCall{"c", "t", `{"x":1}`}
+	n.emit("m1", []ToolCall{first})
+	mark := n.mint("r", first, time.Unix(1001, 0))
+	if st, _ := n.check("r", "t", "c", mark, []byte(first.Arguments)); st != nonceValid {
+		t.Errorf("first: %s", st)
+	}
+	n.emit("m2", []ToolCall{second})
+	if st, _ := n.check("r", "t", "c", mark, []byte(second.Arguments)); st != nonceMismatch {
+		t.Errorf("the first call's mark on the second call: %s", st)
+	}
+	if st, receipt := n.check("r", "t", "c", n.mint("r", second, time.Unix(1001, 0)), []byte(second.Arguments)); st != nonceValid || receipt != "m2" {
+		t.Errorf("second: %s, %s", st, receipt)
+	}
 }
 
 func FuzzNonceCheck(f *testing.F) {
