@@ -200,7 +200,7 @@ func (p *Platform) PutBlob(ctx context.Context, c Caller, lease string, d agon.D
 	}
 	counts := !c.Operator && !has
 	if counts {
-		if err := p.uploads.take(c.Hotkey, int64(len(b)), p.cfg.UploadPerDay, p.now()); err != nil {
+		if err := p.takeUpload(ctx, c.Hotkey, int64(len(b))); err != nil {
 			return err
 		}
 	}
@@ -208,10 +208,15 @@ func (p *Platform) PutBlob(ctx context.Context, c Caller, lease string, d agon.D
 	if err != nil && counts {
 		_ = p.uploads.take(c.Hotkey, -int64(len(b)), p.cfg.UploadPerDay, p.now()) // giving back is never refused
 	}
-	if err != nil || len(leases) == 0 {
+	if err != nil || len(leases) == 0 && !counts {
 		return err
 	}
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		if counts {
+			if err := p.uploads.keep(tx, c.Hotkey); err != nil {
+				return err
+			}
+		}
 		for _, id := range leases {
 			if err := tx.AddUpload(id, d, p.now()); err != nil {
 				return err

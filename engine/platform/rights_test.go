@@ -225,6 +225,9 @@ func TestUploadQuota(t *testing.T) {
 	must(t, put(one, "abcd"))                                // there by now
 	must(t, put(Caller{Operator: true}, "the operator may")) // has no limit
 	wantCode(t, put(one, "x"), 429, "upload_quota")
+	f.uploads = uploads{} // another process leads
+	wantCode(t, put(one, "x"), 429, "upload_quota")
+	wantCode(t, put(two, "1234567890"), 429, "upload_quota")
 	f.clock.add(24 * time.Hour)
 	must(t, put(one, "x"))
 }

@@ -73,7 +73,7 @@ func (p *Platform) clockMoved(ctx context.Context, last time.Time) error {
 	return nil
 }
 
-// purgeBatch bounds how many nonces one transaction forgets: a busy minute
+// purgeBatch bounds how many nonces, or values that were kept, one transaction forgets: a busy minute
 // leaves hundreds of thousands, and claims wait behind the writer.
 const purgeBatch = 500
 
@@ -82,16 +82,18 @@ func (p *Platform) purge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
-		var n int64
-		err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.PurgeNonces(p.now(), purgeBatch)
-			return err
-		})
-		if err != nil || n < purgeBatch {
-			return err
+	for _, purge := range []func(*store.Tx, time.Time, int) (int64, error){(*store.Tx).PurgeNonces, (*store.Tx).PurgeKept} {
+		for n := int64(purgeBatch); n == purgeBatch; {
+			err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+				n, err = purge(tx, p.now(), purgeBatch)
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // periods begins new periods, decides what waited for one, shows the secrets of

@@ -43,6 +43,12 @@ func (t *Tx) Totals(arena string) (ArenaTotals, error) {
 	}, `SELECT count(*), count(DISTINCT miner), COALESCE(sum(cost_micros), 0) FROM submissions WHERE arena = $1`, arena)
 }
 
+// NextMade is when the run that is next in an arena's queue was made; zero: none waits.
+func (t *Tx) NextMade(arena string) (time.Time, error) {
+	n, err := one(t, scanInt, `SELECT COALESCE((SELECT created_at FROM runs WHERE arena = $1 AND state = 'queued' ORDER BY again DESC, sub_seq, n LIMIT 1), 0)`, arena)
+	return fromMicros(n), err
+}
+
 // TaskValue is the mean value that a submission reached on a task.
 type TaskValue struct {
 	Submission, Task string

@@ -159,7 +159,7 @@ func lender(ctx context.Context, s *kit.Server, arena string) func(context.Conte
 
 // oroRoutes are ORO's routes over a shopping arena.
 func oroRoutes(ctx context.Context, s *kit.Server, arena string) (http.Handler, error) {
-	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(time.Now)}
+	sessions := &signin.Sessions{Keep: s.Platform.Keep("oro " + arena)}
 	v := &dialect.Verifier{
 		Dialects: []dialect.Dialect{signin.ORO{Sessions: sessions}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
 		Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",

@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,9 +27,22 @@ const (
 	cookieName  = "agon_session"
 )
 
+// Keep remembers sessions for all servers and over restarts; *platform.Keep implements it.
+type Keep interface {
+	// Put stores value under key until a time; it is durable on return.
+	Put(ctx context.Context, key string, value []byte, until time.Time) error
+	// Get returns the value, or nil when there is none (any more).
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Take returns the value and removes it. Of many at once exactly one gets it.
+	Take(ctx context.Context, key string) ([]byte, error)
+}
+
+// sessions are those who signed in, by the hash of their secret. What is in memory bounds
+// how many there are; where another server gave one out it is in keep alone.
 type sessions struct {
 	now   func() time.Time
 	first string // the operator's hotkey: there is always room for it
+	keep  Keep   // nil: a restart signs everybody out
 	mu    sync.Mutex
 	codes map[[32]byte]held
 	live  map[[32]byte]held
@@ -38,20 +53,51 @@ type held struct {
 	until  time.Time
 }
 
-func newSessions(now func() time.Time, operator string) *sessions {
-	return &sessions{now: now, first: operator, codes: map[[32]byte]held{}, live: map[[32]byte]held{}}
+func newSessions(now func() time.Time, operator string, keep Keep) *sessions {
+	return &sessions{now: now, first: operator, keep: keep, codes: map[[32]byte]held{}, live: map[[32]byte]held{}}
 }
 
-// put stores a fresh secret in m and returns it; only its hash is kept. A key
-// costs nothing, so each has a few, and where strangers hold all there are the
+// key is what keep knows a session by.
+func (s *sessions) key(live bool, k [32]byte) string {
+	if live {
+		return "live " + hex.EncodeToString(k[:])
+	}
+	return "code " + hex.EncodeToString(k[:])
+}
+
+// put stores a fresh secret among the live ones or the codes and returns it; only its hash is
+// kept. A key costs nothing, so each has a few, and where strangers hold all there are the
 // operator takes the place of one.
-func (s *sessions) put(m map[[32]byte]held, hotkey string, life time.Duration) (string, error) {
+func (s *sessions) put(ctx context.Context, live bool, hotkey string, life time.Duration) (string, error) {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	secret := base64.RawURLEncoding.EncodeToString(b[:])
+	k := sha256.Sum256([]byte(secret))
+	until := s.now().Add(life)
+	gone, err := s.hold(live, k, held{hotkey, until})
+	if err != nil || s.keep == nil {
+		return secret, err
+	}
+	if gone != nil {
+		if _, err := s.keep.Take(ctx, s.key(live, *gone)); err != nil {
+			return "", err
+		}
+	}
+	return secret, s.keep.Put(ctx, s.key(live, k), []byte(hotkey), until)
+}
+
+func (s *sessions) in(live bool) map[[32]byte]held {
+	if live {
+		return s.live
+	}
+	return s.codes
+}
+
+// hold makes room and notes a secret; gone is the one that had to end for it.
+func (s *sessions) hold(live bool, k [32]byte, of held) (gone *[32]byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	m, now := s.in(live), s.now()
 	var own, any [32]byte // the oldest of this key, and of all
 	n := 0
 	for k, h := range m {
@@ -62,7 +108,7 @@ func (s *sessions) put(m map[[32]byte]held, hotkey string, life time.Duration) (
 		if o, ok := m[any]; !ok || h.until.Before(o.until) {
 			any = k
 		}
-		if h.hotkey != hotkey {
+		if h.hotkey != of.hotkey {
 			continue
 		}
 		if o, ok := m[own]; !ok || h.until.Before(o.until) {
@@ -73,39 +119,50 @@ func (s *sessions) put(m map[[32]byte]held, hotkey string, life time.Duration) (
 	switch {
 	case n >= maxPerKey:
 		delete(m, own)
+		gone = &own
 	case len(m) < maxSessions:
-	case hotkey == s.first:
+	case of.hotkey == s.first:
 		delete(m, any)
+		gone = &any
 	default:
-		return "", &agon.Error{Code: "too_many_sessions", Status: 503, Message: "too many are signed in", Mend: "try again later"}
+		return nil, &agon.Error{Code: "too_many_sessions", Status: 503, Message: "too many are signed in", Mend: "try again later"}
 	}
-	m[sha256.Sum256([]byte(secret))] = held{hotkey, now.Add(life)}
-	return secret, nil
+	m[k] = of
+	return gone, nil
 }
 
 // take returns who a secret stands for; once removes it.
-func (s *sessions) take(m map[[32]byte]held, secret string, once bool) (string, bool) {
+func (s *sessions) take(ctx context.Context, live bool, secret string, once bool) (string, bool, error) {
 	if len(secret) != 43 {
-		return "", false
+		return "", false, nil
 	}
 	k := sha256.Sum256([]byte(secret))
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	h, ok := m[k]
+	h, ok := s.in(live)[k]
 	if ok && once {
-		delete(m, k)
+		delete(s.in(live), k)
 	}
-	return h.hotkey, ok && s.now().Before(h.until)
+	s.mu.Unlock()
+	if s.keep == nil || ok && !once {
+		return h.hotkey, ok && s.now().Before(h.until), nil
+	}
+	// Of many servers that are asked exactly one has a code; a session may be another's.
+	get := s.keep.Get
+	if once {
+		get = s.keep.Take
+	}
+	b, err := get(ctx, s.key(live, k))
+	return string(b), b != nil, err
 }
 
-// of returns who a request's cookie stands for.
+// of returns who a request's cookie stands for. Where the store is away nobody is signed in.
 func (s *sessions) of(r *http.Request) (hotkey, token string) {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
 		return "", ""
 	}
-	hotkey, ok := s.take(s.live, c.Value, false)
-	if !ok {
+	hotkey, ok, err := s.take(r.Context(), true, c.Value, false)
+	if err != nil || !ok {
 		return "", ""
 	}
 	return hotkey, c.Value
@@ -135,7 +192,7 @@ func (s *server) openSession(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusUnauthorized, "unsigned", "this needs an agon-v1 signature")
 		return
 	}
-	code, err := s.sessions.put(s.sessions.codes, hotkey, codeLife)
+	code, err := s.sessions.put(r.Context(), false, hotkey, codeLife)
 	if err != nil {
 		fail(http.StatusServiceUnavailable, "too_many_sessions", "too many are signing in")
 		return
@@ -156,11 +213,14 @@ func (s *server) signIn(q *request) error {
 	if err := q.form(); err != nil {
 		return err
 	}
-	hotkey, ok := s.sessions.take(s.sessions.codes, q.PostForm.Get("code"), true)
+	hotkey, ok, err := s.sessions.take(q.Context(), false, q.PostForm.Get("code"), true)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return &agon.Error{Code: "bad_code", Status: 403, Message: "This link was used before or is older than a minute.", Mend: "Make another with agon web login."}
 	}
-	token, err := s.sessions.put(s.sessions.live, hotkey, sessionLife)
+	token, err := s.sessions.put(q.Context(), true, hotkey, sessionLife)
 	if err != nil {
 		return err
 	}
@@ -178,7 +238,9 @@ func (s *server) signIn(q *request) error {
 
 func (s *server) signOut(q *request) error {
 	if q.token != "" {
-		s.sessions.take(s.sessions.live, q.token, true)
+		if _, _, err := s.sessions.take(q.Context(), true, q.token, true); err != nil {
+			return err
+		}
 	}
 	http.SetCookie(q.w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	http.Redirect(q.w, q.Request, "/", http.StatusSeeOther)

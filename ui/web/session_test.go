@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,10 +12,10 @@ import (
 // keeps the operator out.
 func TestSessionsUnderAFlood(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	s := newSessions(func() time.Time { return now }, "operator")
+	s := newSessions(func() time.Time { return now }, "operator", nil)
 	sign := func(key string) (string, error) {
 		now = now.Add(time.Millisecond)
-		return s.put(s.live, key, sessionLife)
+		return s.put(t.Context(), true, key, sessionLife)
 	}
 	var of []string
 	for range maxPerKey + 2 {
@@ -27,7 +29,7 @@ func TestSessionsUnderAFlood(t *testing.T) {
 		t.Fatalf("one key holds %d sessions, want %d", len(s.live), maxPerKey)
 	}
 	for i, tok := range of {
-		if _, ok := s.take(s.live, tok, false); ok != (i >= 2) {
+		if _, ok, _ := s.take(t.Context(), true, tok, false); ok != (i >= 2) {
 			t.Errorf("session %d of one key lives: %v; the oldest must have ended", i, ok)
 		}
 	}
@@ -41,7 +43,75 @@ func TestSessionsUnderAFlood(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the operator is shut out: %v", err)
 	}
-	if who, ok := s.take(s.live, tok, false); !ok || who != "operator" || len(s.live) != maxSessions {
+	if who, ok, _ := s.take(t.Context(), true, tok, false); !ok || who != "operator" || len(s.live) != maxSessions {
 		t.Errorf("operator's session: %q %v, %d held", who, ok, len(s.live))
+	}
+}
+
+// shelf is a Keep that two servers share.
+type shelf map[string]string
+
+func (s shelf) Put(_ context.Context, key string, value []byte, _ time.Time) error {
+	s[key] = string(value)
+	return nil
+}
+
+func (s shelf) Get(_ context.Context, key string) ([]byte, error) {
+	if v, ok := s[key]; ok {
+		return []byte(v), nil
+	}
+	return nil, nil
+}
+
+func (s shelf) Take(ctx context.Context, key string) ([]byte, error) {
+	v, err := s.Get(ctx, key)
+	delete(s, key)
+	return v, err
+}
+
+// Who signed in at one server is signed in at the next one; a code works at one of them, once;
+// a session that ended or that was pushed out is so everywhere.
+func TestSessionsOfTwoServers(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	both := shelf{}
+	a := newSessions(func() time.Time { return now }, "operator", both)
+	b := newSessions(func() time.Time { return now }, "operator", both)
+	put := func(s *sessions, live bool) string {
+		t.Helper()
+		now = now.Add(time.Millisecond)
+		tok, err := s.put(t.Context(), live, "one", sessionLife)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tok
+	}
+	is := func(s *sessions, live bool, tok string, once, want bool) {
+		t.Helper()
+		who, ok, err := s.take(t.Context(), live, tok, once)
+		if err != nil || ok != want || ok && who != "one" {
+			t.Errorf("%q, %v, %v, want %v", who, ok, err, want)
+		}
+	}
+	code := put(a, false)
+	is(b, false, code, true, true)
+	is(b, false, code, true, false)
+	is(a, false, code, true, false)
+	first := put(a, true)
+	is(b, true, first, false, true)
+	is(b, false, first, false, false) // not a code
+	for range maxPerKey {
+		put(a, true)
+	}
+	is(b, true, first, false, false)
+	last := put(b, true)
+	is(a, true, last, false, true)
+	is(a, true, last, true, true)
+	if len(both) != maxPerKey {
+		t.Errorf("%d are kept, want %d", len(both), maxPerKey)
+	}
+	for key := range both {
+		if strings.Contains(key, first) || strings.Contains(key, last) {
+			t.Error("a secret is kept")
+		}
 	}
 }

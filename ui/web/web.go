@@ -40,6 +40,8 @@ type Config struct {
 	// LedgerOf is the ledger that an arena is on; nil: all are on Ledger.
 	LedgerOf func(a agon.Arena) Ledger
 	Verifier Verifier // of sign-ins
+	// Sessions remembers who is signed in; nil: a restart signs everybody out.
+	Sessions Keep
 	Server   client.Server
 	// Corpus returns what the corpus page shows; nil: there is none yet.
 	Corpus func(ctx context.Context) (*Corpus, error)
@@ -86,7 +88,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), pictures: served.NewCache(cfg.Now, time.Minute), feeds: newFeeds(), library: library{fs: cfg.Docs}}
+	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator, cfg.Sessions), cache: served.NewCache(cfg.Now, time.Second), pictures: served.NewCache(cfg.Now, time.Minute), feeds: newFeeds(), library: library{fs: cfg.Docs}}
 	dir, err := fs.Sub(files, "static")
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"events are idempotent", events},
 		{"archived rows read as before", archived},
 		{"nonces", nonces},
+		{"what is kept for a while", kept},
 		{"counters", counters},
 		{"same bytes once an arena", sameBytes},
 		{"overdue", overdue},

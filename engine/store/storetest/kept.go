@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// kept: a value is there until its time, under its purpose and key alone; a later one takes
+// its place; what is over is purged a few at a time.
+func kept(t *testing.T, s *suite) {
+	read := func(what, key string, now time.Time) (v string) {
+		t.Helper()
+		err := s.Read(ctx, func(tx *store.Tx) error {
+			b, err := tx.Kept(what, key, now)
+			if b == nil {
+				v = "none"
+			} else {
+				v = string(b)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	put := func(what, key, value string, until time.Time) {
+		t.Helper()
+		s.write(func(tx *store.Tx) error { return tx.Keep(what, key, []byte(value), until) })
+	}
+	put("a", "k", "one\x00\xff", t0.Add(time.Minute))
+	put("b", "k", "", t0.Add(time.Hour))
+	for _, x := range []struct {
+		what, key string
+		at        time.Duration
+		want      string
+	}{
+		{"a", "k", 0, "one\x00\xff"},
+		{"a", "k", time.Minute, "one\x00\xff"},
+		{"a", "k", time.Minute + time.Microsecond, "none"},
+		{"b", "k", time.Minute + time.Microsecond, ""},
+		{"a", "other", 0, "none"},
+	} {
+		if got := read(x.what, x.key, t0.Add(x.at)); got != x.want {
+			t.Errorf("%s %s after %s: %q, want %q", x.what, x.key, x.at, got, x.want)
+		}
+	}
+	put("a", "k", "two", t0.Add(2*time.Minute))
+	if got := read("a", "k", t0.Add(2*time.Minute)); got != "two" {
+		t.Errorf("a later value: %q", got)
+	}
+	put("a", "l", "three", t0.Add(time.Minute))
+	for i, want := range []int64{1, 1, 0} {
+		s.write(func(tx *store.Tx) error {
+			n, err := tx.PurgeKept(t0.Add(3*time.Minute), 1)
+			if n != want {
+				t.Errorf("purge %d took %d, want %d", i, n, want)
+			}
+			return err
+		})
+	}
+	if got := read("b", "k", t0.Add(3*time.Minute)); got != "" {
+		t.Errorf("what is not over was purged: %q", got)
+	}
+	s.write(func(tx *store.Tx) error { return tx.Forget("b", "k") })
+	s.write(func(tx *store.Tx) error { return tx.Forget("b", "k") })
+	if got := read("b", "k", t0); got != "none" {
+		t.Errorf("what is forgotten: %q", got)
+	}
+}
