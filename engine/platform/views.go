@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -29,6 +30,8 @@ type Standing struct {
 type ArenaFacts struct {
 	Submissions, Miners int
 	CostMicros          agon.Micros
+	// Waiting is when the run that is next in the queue was made; zero: none waits.
+	Waiting time.Time
 }
 
 // Standings returns a stretch of an arena's ranking.
@@ -252,11 +255,14 @@ func (p *Platform) Values(ctx context.Context, submissions []string) (out map[st
 // Facts counts an arena.
 func (p *Platform) Facts(ctx context.Context, arena string) (ArenaFacts, error) {
 	var t store.ArenaTotals
+	var waiting time.Time
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		t, err = tx.Totals(arena)
+		if t, err = tx.Totals(arena); err == nil {
+			waiting, err = tx.NextMade(arena)
+		}
 		return err
 	})
-	return ArenaFacts{Submissions: int(t.Submissions), Miners: int(t.Miners), CostMicros: t.CostMicros}, err
+	return ArenaFacts{Submissions: int(t.Submissions), Miners: int(t.Miners), CostMicros: t.CostMicros, Waiting: waiting}, err
 }
 
 // Names are the names of submissions, which everybody may read, without those that

@@ -33,8 +33,10 @@ type Source interface {
 // Config configures the handler.
 type Config struct {
 	Source Source
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Requests are what the server has answered; nil: they are not shown.
+	Requests *Requests
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // freshFor is how long one reading serves.
@@ -62,6 +64,7 @@ var (
 	diskTotal   = desc("disk_total_bytes", "Size of the disk of the data directory.")
 	arenaOpen   = desc("arena_open", "1 while an arena takes submissions.", "arena", "kind")
 	queued      = desc("runs_queued", "Runs that wait for a validator.", "arena")
+	waiting     = desc("queue_waiting_seconds", "How long ago the run that is next in the queue was made; 0: none waits.", "arena")
 	playing     = desc("runs_playing", "Runs that a validator holds.", "arena")
 	submissions = desc("submissions_total", "Submissions admitted.", "arena")
 	miners      = desc("miners", "Hotkeys that have entered.", "arena")
@@ -78,7 +81,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{build, up, blobs, diskFree, diskTotal, arenaOpen, queued, playing, submissions, miners, spent, seat, since, runs, faults, attempts, ours, leases, seen} {
+	for _, d := range []*prometheus.Desc{build, up, blobs, diskFree, diskTotal, arenaOpen, queued, waiting, playing, submissions, miners, spent, seat, since, runs, faults, attempts, ours, leases, seen} {
 		ch <- d
 	}
 }
@@ -141,7 +144,11 @@ func (c *collector) read(ctx context.Context) (out []prometheus.Metric, err erro
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, gauge(arenaOpen, open, a.ID, a.Kind), gauge(queued, float64(a.Queued), a.ID), gauge(playing, float64(a.Playing), a.ID),
+		wait := 0.0
+		if !f.Waiting.IsZero() {
+			wait = max(0, c.cfg.Now().Sub(f.Waiting).Seconds())
+		}
+		out = append(out, gauge(waiting, wait, a.ID), gauge(arenaOpen, open, a.ID, a.Kind), gauge(queued, float64(a.Queued), a.ID), gauge(playing, float64(a.Playing), a.ID),
 			counter(submissions, float64(f.Submissions), a.ID), gauge(miners, float64(f.Miners), a.ID), counter(spent, float64(f.CostMicros), a.ID))
 		if a.Champion != nil {
 			out = append(out, gauge(seat, a.Champion.Score, a.ID), gauge(since, float64(a.Champion.Since.Unix()), a.ID))
@@ -170,5 +177,8 @@ func (c *collector) read(ctx context.Context) (out []prometheus.Metric, err erro
 func Handler(cfg Config) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(&collector{cfg: cfg}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if cfg.Requests != nil {
+		reg.MustRegister(cfg.Requests.seconds, cfg.Requests.active)
+	}
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: timeout})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -36,7 +37,7 @@ func (s *source) Arenas(context.Context) ([]client.Arena, error) {
 }
 
 func (s *source) Facts(context.Context, string) (platform.ArenaFacts, error) {
-	return platform.ArenaFacts{Submissions: 4, Miners: 2, CostMicros: 1500}, nil
+	return platform.ArenaFacts{Submissions: 4, Miners: 2, CostMicros: 1500, Waiting: time.Unix(910, 0)}, nil
 }
 
 func (s *source) Validators(context.Context, string) ([]store.ValidatorStat, error) {
@@ -53,7 +54,17 @@ func (s *source) Storage(context.Context) (out platform.Storage) {
 
 func TestMetrics(t *testing.T) {
 	s, now := &source{}, time.Unix(1000, 0)
-	h := Handler(Config{Source: s, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	q := NewRequests()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/runs/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "none" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for _, path := range []string{"/v1/runs/a", "/v1/runs/none", "/a/strangers/path"} {
+		q.Wrap(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+	}
+	h := Handler(Config{Source: s, Requests: q, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	get := func() string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -61,26 +72,31 @@ func TestMetrics(t *testing.T) {
 	}
 	text := get()
 	for _, want := range []string{
-		`agon_up 1`, `agon_blobs_up 1`, `agon_disk_free_bytes 5`, `agon_disk_total_bytes 100`, `agon_runs_queued{arena="a"} 3`, `agon_runs_total{state="scored"} 7`, `agon_faults_total{fault="provider"} 2`,
+		`agon_up 1`, `agon_blobs_up 1`, `agon_disk_free_bytes 5`, `agon_disk_total_bytes 100`, `agon_runs_queued{arena="a"} 3`, `agon_queue_waiting_seconds{arena="a"} 90`,
+		`agon_http_request_seconds_count{code="2xx",route="GET /v1/runs/{id}"} 1`, `agon_http_request_seconds_count{code="4xx",route="GET /v1/runs/{id}"} 1`,
+		`agon_http_request_seconds_count{code="4xx",route="other"} 1`, `agon_http_requests_active 0`, `agon_runs_total{state="scored"} 7`, `agon_faults_total{fault="provider"} 2`,
 		`agon_cost_micros_total{arena="a"} 1500`, `agon_seat_score{arena="a"} 0.5`, `agon_validator_our_faults_total{arena="a",validator="v"} 1`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	// The dashboard that is shipped asks for nothing else.
-	dashboard, err := os.ReadFile("../../deploy/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile(`agon_[a-z_]+`).FindAllString(string(dashboard), -1)
-	for _, name := range names {
-		if !strings.Contains(text, "# TYPE "+name+" ") {
-			t.Errorf("the dashboard asks for %s, which nobody serves", name)
+	// The dashboard and the alerts that are shipped ask for nothing else.
+	for file, least := range map[string]int{"../../deploy/grafana.json": 8, "../../deploy/chart/files/alerts.yaml": 12} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(names) < 8 {
-		t.Errorf("the dashboard asks for %d figures", len(names))
+		names := regexp.MustCompile(`agon_[a-z_]+`).FindAllString(string(b), -1)
+		for _, name := range names {
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
+			if !strings.Contains(text, "# TYPE "+name+" ") {
+				t.Errorf("%s asks for %s, which nobody serves", file, name)
+			}
+		}
+		if len(names) < least {
+			t.Errorf("%s asks for %d figures", file, len(names))
+		}
 	}
 	get()
 	if s.reads != 1 {
