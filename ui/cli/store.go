@@ -41,8 +41,15 @@ type StoreCopied struct {
 	Rows     int64               `json:"rows,omitempty"`
 	Tables   []store.CopiedTable `json:"tables,omitempty"`
 	Blobs    *blob.Copied        `json:"blobs,omitempty"`
-	Copied   int64               `json:"copied"` // rows or blobs
+	Corpus   *CorpusCopied       `json:"corpus,omitempty"`
+	Copied   int64               `json:"copied"` // rows, blobs or files of a corpus
 	Verified bool                `json:"verified"`
+}
+
+// CorpusCopied is a corpus that was copied to a bucket or from one.
+type CorpusCopied struct {
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
 }
 
 // BackupMade is a snapshot.
@@ -194,13 +201,15 @@ func (a *App) storeCmd(s Stores) *cobra.Command {
 		Short: "Copy rows between SQLite and PostgreSQL, or blobs between a folder and a bucket",
 		Long: `Copy what FROM holds and TO does not, and compare both: rows by count and digest of each
 table, blobs by their digests. FROM and TO are a file of SQLite (DATA/agon.db) or a
-postgres:// URL, or a folder of blobs (DATA/blobs) or an s3:// URL. A copy that was stopped
-goes on; a second one copies nothing. No server may use either meanwhile: for rows the target
-is empty or an earlier copy.
+postgres:// URL, or a folder of blobs (DATA/blobs) or an s3:// URL; or one is the directory of
+a corpus and the other an s3:// URL. A copy that was stopped goes on; a second one copies
+nothing. No server may use either meanwhile: for rows the target is empty or an earlier copy.
 
-JSON: {from, to, rows, tables: [{table, rows, copied, sum}], blobs: {blobs, bytes, copied}, copied, verified}.`,
+JSON: {from, to, rows, tables: [{table, rows, copied, sum}], blobs: {blobs, bytes, copied},
+corpus: {files, bytes}, copied, verified}.`,
 		Example: `  agon store copy ./data/agon.db postgres://agon@db.example/agon
-  agon store copy ./data/blobs 's3://agon/arena?endpoint=https://s3.example:9000'`,
+  agon store copy ./data/blobs 's3://agon/arena?endpoint=https://s3.example:9000'
+  agon store copy ./corpus 's3://agon/corpora/may?endpoint=https://s3.example:9000'`,
 		Args: Args(2, 2, "FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.Copy == nil {
@@ -216,6 +225,10 @@ JSON: {from, to, rows, tables: [{table, rows, copied, sum}], blobs: {blobs, byte
 				return err
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				if r.Corpus != nil {
+					h.Line("%d files (%d MB) of a corpus, %d copied; all have their digests", r.Corpus.Files, r.Corpus.Bytes>>20, r.Copied)
+					return
+				}
 				if r.Blobs != nil {
 					h.Line("%d blobs (%d MB), %d copied; the target holds them all", r.Blobs.Blobs, r.Blobs.Bytes>>20, r.Copied)
 					return

@@ -19,7 +19,7 @@ import (
 // buildCorpus makes the corpus of all arenas, of what everybody may read, in
 // the data directory, in place of the one before.
 func (s *server) buildCorpus(ctx context.Context) error {
-	dir := s.Data.Path("corpus")
+	dir := s.Data.Path(corpusFolder)
 	next := s.Data.Path("corpus.new")
 	if err := os.RemoveAll(next); err != nil {
 		return fmt.Errorf("build corpus: %w", err)
@@ -34,6 +34,9 @@ func (s *server) buildCorpus(ctx context.Context) error {
 	if err := os.Rename(next, dir); err != nil {
 		return fmt.Errorf("build corpus: %w", err)
 	}
+	if err := s.keepCorpus(ctx); err != nil {
+		return fmt.Errorf("build corpus: %w", err)
+	}
 	s.corpus = &client.CorpusSummary{Rows: r.Rows, Rejected: r.Rejected, Dir: dir}
 	s.Options.Sayf("corpus: %d rows in %s", r.Rows, dir)
 	if r.Scripted > 0 {
@@ -44,7 +47,7 @@ func (s *server) buildCorpus(ctx context.Context) error {
 
 // corpusPage is what the corpus page shows; nil while none was built.
 func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
-	dir := s.Data.Path("corpus")
+	dir := s.Data.Path(corpusFolder)
 	m, err := corpus.ReadManifest(dir)
 	var e *agon.Error
 	if errors.As(err, &e) && e.Status == 404 {

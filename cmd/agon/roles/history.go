@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/translog"
@@ -21,8 +22,8 @@ import (
 )
 
 // openHistory opens the transparency log of a data directory: its key, and what
-// it has published, compared with the store.
-func openHistory(ctx context.Context, d *kit.Data, st *store.Store, accept bool, log *slog.Logger) (*translog.Log, error) {
+// it has published, compared with the store. blobs are the platform's: a bucket keeps the log too.
+func openHistory(ctx context.Context, d *kit.Data, st *store.Store, blobs blob.Store, accept bool, log *slog.Logger) (*translog.Log, error) {
 	if err := finishRotation(d); err != nil {
 		return nil, err
 	}
@@ -30,10 +31,14 @@ func openHistory(ctx context.Context, d *kit.Data, st *store.Store, accept bool,
 	if err != nil {
 		return nil, err
 	}
+	files, err := logStorage(ctx, d, blobs)
+	if err != nil {
+		return nil, err
+	}
 	if err := noteKeys(ctx, d, st); err != nil {
 		return nil, err
 	}
-	l, err := translog.Open(ctx, translog.Config{Storage: translog.Dir(d.Path("log")), Source: platform.Facts{Store: st}, Key: key, Commits: st.Commits, AcceptLoss: accept, Log: log})
+	l, err := translog.Open(ctx, translog.Config{Storage: files, Source: platform.Facts{Store: st}, Key: key, Commits: st.Commits, AcceptLoss: accept, Log: log})
 	if err != nil || !accept {
 		return l, err
 	}
@@ -121,7 +126,7 @@ func rotateLogKey(o kit.Options) (*translog.Succession, error) {
 	if err := os.WriteFile(d.Path(nextKey), file, 0o600); err != nil {
 		return nil, fmt.Errorf("write log key: %w", err)
 	}
-	if err := translog.AddKey(translog.Dir(d.Path("log")), s); err != nil {
+	if err := translog.AddKey(translog.Dir(d.Path(logFolder)), s); err != nil {
 		return nil, err
 	}
 	return &s, finishRotation(d)
@@ -141,7 +146,7 @@ func finishRotation(d *kit.Data) error {
 	if err != nil {
 		return err
 	}
-	list, err := translog.ReadKeys(translog.Dir(d.Path("log")))
+	list, err := translog.ReadKeys(translog.Dir(d.Path(logFolder)))
 	if err != nil {
 		return err
 	}
@@ -153,7 +158,7 @@ func finishRotation(d *kit.Data) error {
 
 // noteKeys lets the log say which keys it has had.
 func noteKeys(ctx context.Context, d *kit.Data, st *store.Store) error {
-	list, err := translog.ReadKeys(translog.Dir(d.Path("log")))
+	list, err := translog.ReadKeys(translog.Dir(d.Path(logFolder)))
 	if err != nil {
 		return err
 	}

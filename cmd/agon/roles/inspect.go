@@ -72,6 +72,7 @@ func inspect(ctx context.Context, o kit.Options) (out []cli.Check) {
 	blobs, err := openBlobs(ctx, at, o)
 	if err != nil {
 		add("blobs", cli.CheckFail, restore, "%v", err)
+		blobs = nil
 	} else {
 		n, bad := 0, 0
 		err := blobs.List(ctx, func(k blob.Kept) error {
@@ -108,8 +109,10 @@ func inspectLog(ctx context.Context, d *kit.Data, o kit.Options, blobs blob.Stor
 		return
 	}
 	defer st.Close()
-	st.UseArchive(archive.NewReader(blobs))
-	l, err := openHistory(ctx, d, st, false, o.Log)
+	if blobs != nil {
+		st.UseArchive(archive.NewReader(blobs))
+	}
+	l, err := openHistory(ctx, d, st, blobs, false, o.Log)
 	if err != nil {
 		add(cli.CheckFail, "%v", err)
 		return

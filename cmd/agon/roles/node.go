@@ -163,10 +163,10 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 			return s, err
 		}
 	}
-	if s.history, err = openHistory(ctx, s.Data, s.Store, accept, o.Log); err != nil {
+	if s.bytes, err = openBlobs(ctx, s.Data, o); err != nil {
 		return s, err
 	}
-	if s.bytes, err = openBlobs(ctx, s.Data, o); err != nil {
+	if s.history, err = openHistory(ctx, s.Data, s.Store, s.bytes, accept, o.Log); err != nil {
 		return s, err
 	}
 	s.Blobs = s.bytes
@@ -265,22 +265,23 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Starts: o.Kits.Starts(), Docs: docs.Files, Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Sessions: s.Platform.Keep("web"), Parts: o.Kits.Pages(), Starts: o.Kits.Starts(), Docs: docs.Files, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err
 	}
 	mux.Handle("/", pages)
-	mux.Handle("GET /log/", http.StripPrefix("/log/", logFiles(s.Data.Path("log"))))
+	mux.Handle("GET /log/", http.StripPrefix("/log/", logFiles(s.Data.Path(logFolder))))
 	token, err := metricsToken(s.Data.Path(tokenFile))
 	if err != nil {
 		return s, err
 	}
+	requests := metrics.NewRequests()
 	mux.Handle("GET /metrics", &guarded{
-		next:  metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}),
+		next:  metrics.Handler(metrics.Config{Source: s.Platform, Requests: requests, Now: time.Now, Log: o.Log}),
 		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()},
 	})
-	s.gate = &gate{next: mux, kinds: s.answers, waits: s.waits}
+	s.gate = &gate{next: requests.Wrap(mux), kinds: s.answers, waits: s.waits}
 	if at.front == nil {
 		s.http = newServer(o.Traces.Handler(s.gate))
 		go func() { s.done <- s.http.Serve(ln) }()

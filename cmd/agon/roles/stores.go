@@ -133,8 +133,11 @@ func openEnd(ctx context.Context, o kit.Options, name, field string, must bool) 
 	return e, err
 }
 
-// copyStore copies rows to rows or blobs to blobs.
+// copyStore copies rows to rows, blobs to blobs, or a corpus to a bucket or from one.
 func copyStore(ctx context.Context, o kit.Options, from, to string) (out *cli.StoreCopied, err error) {
+	if out, err = copyCorpus(ctx, o, from, to); out != nil || err != nil {
+		return out, err
+	}
 	f, err := openEnd(ctx, o, from, "from", true)
 	if err != nil {
 		return nil, err
