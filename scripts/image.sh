@@ -67,8 +67,8 @@ if [ "${BOXES:-1}" != 0 ]; then
 	say "gVisor and the boxes' root file system"
 	cache=$tmp/boxes/var/cache/agon
 	mkdir -p "$cache/rootfs"
-	runsc=$(scripts/runsc.sh) && root=$(scripts/rootfs.sh)
-	cp -a "$(dirname "$runsc")" "$cache/"
+	programs=$(scripts/runsc.sh -all) && root=$(scripts/rootfs.sh)
+	for program in $programs; do cp -a "$(dirname "$program")" "$cache/"; done
 	cp -a "$root" "$cache/rootfs/"
 	touch -d "@$SOURCE_DATE_EPOCH" "$tmp/boxes" "$tmp/boxes/var" "$tmp/boxes/var/cache" "$cache" "$cache/rootfs"
 	pack "$tmp/boxes" "$tmp/boxes.tar" # its files keep their times: Python's compiled files name them
