@@ -300,12 +300,15 @@ func (a *App) await(ctx context.Context, c *client.Client, s *client.Submission,
 	end := time.NewTimer(wait)
 	defer end.Stop()
 	follow := fmt.Sprintf("follow it with `agon submission view %s`", plain.Line(s.ID))
+	away := 0 // looks in turn that a server did not answer
 	for {
 		if decided(s) {
 			return s, nil
 		}
-		if err := a.showRuns(ctx, c, s, bar); err != nil && ctx.Err() == nil {
-			return s, err
+		if away == 0 {
+			if err := a.showRuns(ctx, c, s, bar); err != nil && ctx.Err() == nil && !passing(err) {
+				return s, err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -320,13 +323,24 @@ func (a *App) await(ctx context.Context, c *client.Client, s *client.Submission,
 		}
 		next, err := c.Submission(ctx, s.ID)
 		if err != nil {
-			if ctx.Err() != nil {
+			away++
+			if ctx.Err() != nil || passing(err) && time.Duration(away)*a.Poll < awayMost {
 				continue
 			}
 			return s, err
 		}
-		s = next
+		s, away = next, 0
 	}
+}
+
+// awayMost is how long --wait bears servers that do not answer: they are restarted, or another
+// takes the lead.
+const awayMost = 2 * time.Minute
+
+// passing reports whether the same request may succeed in a while.
+func passing(err error) bool {
+	var e *agon.Error
+	return errors.As(err, &e) && (e.Code == "unreachable" || e.Code == "not_ready")
 }
 
 // showRuns puts the state of s's runs on the bar. When every run has ended and
