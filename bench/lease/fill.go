@@ -90,6 +90,9 @@ func fill(ctx context.Context, path, at string, finished, queued int) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "lease: storing %d finished runs\n", finished)
+	if at != "" {
+		return historyIn(ctx, at, finished, len(arena.Tasks))
+	}
 	return history(ctx, path, finished, len(arena.Tasks))
 }
 
@@ -148,6 +151,48 @@ func history(ctx context.Context, path string, runs, tasks int) error {
 			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'winner_takes_all', '{}', @now FROM c`,
 	} {
 		if _, err := db.ExecContext(ctx, q, args...); err != nil {
+			return errors.Join(err, db.Close())
+		}
+	}
+	return db.Close()
+}
+
+// historyIn is history in a PostgreSQL database, which then looks at its tables as its own
+// housekeeping would.
+func historyIn(ctx context.Context, at string, runs, tasks int) error {
+	db, err := sql.Open("pgx", at)
+	if err != nil {
+		return err
+	}
+	subs := max(1, runs/tasks)
+	const (
+		sub   = `'old' || lpad(i::text, 29, '0')`
+		ofRun = `'old' || lpad((i / $2::bigint)::text, 29, '0')`
+	)
+	word := func(salt string) string { return fmt.Sprintf(`encode(sha256(('%s' || i)::bytea), 'hex')`, salt) }
+	now := time.Now().UnixMicro()
+	for _, q := range []struct {
+		text string
+		args []any
+	}{
+		{`INSERT INTO submissions (id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, score, solved, total)
+			SELECT ` + sub + `, arena, 'old-miner-' || (i % 500), 'old-cold-' || (i % 500), netuid, '', 'sha256:' || ` + word("s") + `, licence,
+			'scored', 0, $2::bigint, 0.5, 13, 27 FROM generate_series(0, $1::bigint - 1) c(i), (SELECT arena, netuid, licence FROM submissions WHERE seq = 1) x`, []any{subs, now}},
+		{`INSERT INTO runs (id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, attempts, deadline, created_at, ended_at)
+			SELECT md5(i::text), r.arena, ` + ofRun + `, (SELECT seq FROM submissions WHERE id = 'old' || repeat('0', 29)) + i / $2::bigint,
+			r.tasks, 0, i, r.policy, r.driver, r.max_hold_us, 'scored', 1, $3::bigint, $3::bigint, $3::bigint
+			FROM generate_series(0, $1::bigint - 1) c(i) JOIN (SELECT * FROM runs WHERE n <= $2::bigint) r ON r.n = 1 + i % $2::bigint`, []any{subs * tasks, tasks, now}},
+		{`INSERT INTO attempts (run, n, lease, token_hash, arena, submission, validator, state, outcome, driver, counted, leased_at, lease_until, seen_at, ended_at, result_hash, reply)
+			SELECT md5(i::text), 1, md5('l' || i), ` + word("t") + `, '` + arenaID + `', ` + ofRun + `, 'old-validator-' || (i % 20), 'done', 'ok',
+			'{"name":"runsc"}', 1, $3::bigint, $3::bigint, $3::bigint, $3::bigint, ` + word("r") + `, '{"state":"scored","counted":true,"late":false}'
+			FROM generate_series(0, $1::bigint - 1) c(i)`, []any{subs * tasks, tasks, now}},
+		{`INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
+			SELECT md5(i::text), 'small/t', 1, 'sha256:' || ` + word("k") + `, 1, 1, '{}', 'coding-1', '12 of 12 tests passed' FROM generate_series(0, $1::bigint - 1) c(i)`, []any{subs * tasks}},
+		{`INSERT INTO decisions (arena, challenger, incumbent, score, outcome, rule, numbers, at)
+			SELECT '` + arenaID + `', ` + sub + `, '', 0.5, 'kept', 'winner_takes_all', '{}', $2::bigint FROM generate_series(0, $1::bigint - 1) c(i)`, []any{subs, now}},
+		{`ANALYZE`, nil},
+	} {
+		if _, err := db.ExecContext(ctx, q.text, q.args...); err != nil {
 			return errors.Join(err, db.Close())
 		}
 	}

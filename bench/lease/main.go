@@ -3,6 +3,8 @@
 // claim runs and report results over /v1, each request signed.
 //
 //	make build && go run ./bench/lease [-finished 1000000] [-store postgres://…]
+//
+// With -finished each store is measured with no finished run and with so many, in turns.
 package main
 
 import (
@@ -53,10 +55,6 @@ func main() {
 	flag.StringVar(&o.store, "store", "", "measure an empty PostgreSQL `database` too, taking turns with SQLite; it is emptied afterwards")
 	flag.IntVar(&o.rounds, "rounds", 1, "measurements of each store")
 	flag.Parse()
-	if o.store != "" && o.finished > 0 {
-		fmt.Fprintln(os.Stderr, "lease: finished runs are stored in SQLite only: leave out -store or -finished")
-		os.Exit(2)
-	}
 	if err := measure(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "lease:", err)
 		os.Exit(1)
@@ -71,28 +69,64 @@ func measure(ctx context.Context, o options) error {
 		store    string
 		finished int
 	}
-	kinds := []kind{{}}
-	if o.finished > 0 {
-		kinds = append(kinds, kind{finished: o.finished})
+	var kinds []kind
+	for _, at := range []string{"", o.store} {
+		if at == "" && len(kinds) > 0 { // no PostgreSQL
+			continue
+		}
+		kinds = append(kinds, kind{store: at})
+		if o.finished > 0 {
+			kinds = append(kinds, kind{at, o.finished})
+		}
 	}
-	if o.store != "" {
-		kinds = append(kinds, kind{store: o.store})
-	}
-	best := map[string][]float64{} // pairs/s as fast as it goes, by store
+	seen := map[kind][]figures{}
 	for range o.rounds {
 		for _, k := range kinds {
-			rate, err := one(ctx, o, k.store, k.finished)
+			f, err := one(ctx, o, k.store, k.finished)
 			if err != nil {
 				return err
 			}
-			best[k.store] = append(best[k.store], rate)
+			seen[k] = append(seen[k], f)
 		}
 	}
+	rate := func(f figures) float64 { return f.rate }
 	if o.store != "" {
-		lite, pg := median(best[""]), median(best[o.store])
+		lite, pg := middle(seen[kind{}], rate), middle(seen[kind{store: o.store}], rate)
 		fmt.Printf("\nas fast as it goes, medians of %d: %.0f pairs/s on SQLite, %.0f on PostgreSQL: ratio %.2f\n", o.rounds, lite, pg, pg/lite)
 	}
+	for _, k := range kinds {
+		if k.finished == 0 {
+			continue
+		}
+		none, some := seen[kind{store: k.store}], seen[k]
+		claim, cost := func(f figures) float64 { return f.claim }, func(f figures) float64 { return f.cpu }
+		fmt.Printf("\n%s with %d finished runs against none, medians of %d: a claim at half the pace takes %.2f ms against %.2f (ratio %.2f), a pair %.0f µs of processor against %.0f (%.2f), %.0f pairs/s against %.0f\n",
+			nameOf(k.store), k.finished, o.rounds, middle(some, claim), middle(none, claim), middle(some, claim)/middle(none, claim),
+			middle(some, cost), middle(none, cost), middle(some, cost)/middle(none, cost), middle(some, rate), middle(none, rate))
+	}
 	return nil
+}
+
+// figures are what one server showed.
+type figures struct {
+	rate  float64 // pairs/s of all workers as fast as it goes
+	claim float64 // median of a claim at half the pace, milliseconds
+	cpu   float64 // of server and database for a pair at half the pace, microseconds
+}
+
+func middle(list []figures, of func(figures) float64) float64 {
+	var all []float64
+	for _, f := range list {
+		all = append(all, of(f))
+	}
+	return median(all)
+}
+
+func nameOf(store string) string {
+	if store != "" {
+		return "PostgreSQL"
+	}
+	return "SQLite"
 }
 
 func median(list []float64) float64 {
@@ -101,11 +135,11 @@ func median(list []float64) float64 {
 }
 
 // one measures a server whose store, a PostgreSQL database or else a file, holds so many
-// finished runs. It returns the pairs/s of all workers as fast as it goes.
-func one(ctx context.Context, o options, at string, finished int) (rate float64, err error) {
+// finished runs.
+func one(ctx context.Context, o options, at string, finished int) (f figures, err error) {
 	dir, err := os.MkdirTemp("", "agon-bench-")
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if at != "" {
@@ -113,34 +147,31 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 	}
 	stop, _, err := serve(ctx, o, dir, at) // makes the arena, the ledger and the operator's key
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	keys, err := register(ctx, o, dir)
 	if err == nil {
 		err = stop()
 	}
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	if err := fill(ctx, filepath.Join(dir, "agon.db"), at, finished, o.queued); err != nil {
-		return 0, fmt.Errorf("fill the store: %w", err)
+		return f, fmt.Errorf("fill the store: %w", err)
 	}
 	stop, pid, err := serve(ctx, o, dir, at)
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	defer func() { _ = stop() }()
 	audience, err := audienceOf(ctx, o)
 	if err != nil {
-		return 0, err
+		return f, err
 	}
-	name := "SQLite"
-	if at != "" {
-		name = "PostgreSQL"
-	}
+	name := nameOf(at)
 	l := load{addr: o.listen, audience: audience, keys: keys}
 	if _, err := l.run(o.runFor/3, validators*perOne, 0); err != nil {
-		return 0, err
+		return f, err
 	}
 	for _, m := range []struct {
 		name          string
@@ -149,13 +180,17 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU(at)
 		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
-			return 0, err
-		}
-		if rate == 0 {
-			rate = s.rate
+			return f, err
 		}
 		pairs := float64(len(s.results))
 		server, own, db = cpu(strconv.Itoa(pid))-server, cpu("self")-own, databaseCPU(at)-db
+		switch m.name {
+		case "200":
+			f.rate = s.rate
+		case "200-half":
+			slices.Sort(s.claims)
+			f.claim, f.cpu = float64(s.claims[len(s.claims)/2].Microseconds())/1000, (server+db)/pairs*1e6
+		}
 		pace := "as fast as it goes"
 		if m.rate > 0 {
 			pace = fmt.Sprintf("%d/s", m.rate)
@@ -166,7 +201,7 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 		slices.Sort(all)
 		fmt.Printf("BenchmarkLease/%s/%s 1 %.0f pairs/s %.1f p99-ms %.0f cpu-µs/pair\n", name, m.name, s.rate, float64(all[len(all)*99/100].Microseconds())/1000, server/pairs*1e6)
 	}
-	return rate, nil
+	return f, nil
 }
 
 // databaseCPU is the processor time in seconds of the connections of a PostgreSQL database
