@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
+.PHONY: kube scale fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,12 @@ cgroup2: ## the suite of each box driver under cgroup v2, on Debian's kernel in 
 
 chart: ## deploy/chart for the API versions of Kubernetes 1.30 to 1.34, by a helm that is built here (slow the first time)
 	@./scripts/chart.sh
+
+kube: build ## a real Kubernetes of one node, built here: installs the chart, plays in pods, scales validators 1 to 3 to 0, rolls the servers (root, Debian's etcd-server, containerd, containernetworking-plugins; slow, the first time very)
+	@./scripts/kube.sh
+
+scale: build ## claims beside FINISHED=10000000 ended runs in SQLite and PostgreSQL, agon gc of BLOBS=1000000 blobs (hours; 60 GB of disk)
+	@./scripts/scale.sh
 
 image: ## dist/agon-image.tar: an OCI image without Docker, that runs as uid 1000 (root; slow the first time; CHECK=1 runs it)
 	@./scripts/image.sh

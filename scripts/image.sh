@@ -53,7 +53,7 @@ layer() {
 }
 
 say "Debian"
-mmdebstrap --quiet --variant=essential --format=tar --include=bubblewrap,ca-certificates,runc,uidmap \
+mmdebstrap --quiet --variant=essential --format=tar --include=bubblewrap,ca-certificates,mount,runc,uidmap \
 	--aptopt='APT::Install-Recommends "false"' \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 	--customize-hook='echo "agon:x:1000:1000::/home/agon:/bin/sh" >>"$1/etc/passwd"' \

@@ -40,7 +40,7 @@ func (t *Tx) Kept(what, key string, now time.Time) ([]byte, error) {
 	return b, nil
 }
 
-// Forget removes what is kept under a key; nothing to remove is no error.
+// Forget removes what is kept under a key, if anything is.
 func (t *Tx) Forget(what, key string) error {
 	_, err := t.exec(`DELETE FROM kept WHERE what = $1 AND id = $2`, what, keptID(what, key))
 	return err

@@ -68,7 +68,7 @@ networkPolicy: {from: [{namespaceSelector: {}}], to: [{podSelector: {matchLabels
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 `, []string{
 		"ServiceAccount", "ConfigMap", "Service", "StatefulSet", "Service", "StatefulSet", "Deployment", "ScaledObject",
-		"PodDisruptionBudget", "PodDisruptionBudget", "PodDisruptionBudget", "NetworkPolicy", "NetworkPolicy", "NetworkPolicy", "ServiceMonitor",
+		"PodDisruptionBudget", "PodDisruptionBudget", "PodDisruptionBudget", "NetworkPolicy", "NetworkPolicy", "NetworkPolicy", "ServiceMonitor", "PrometheusRule",
 	}},
 	"validators alone, by CPU, in gVisor": {`
 server: {enabled: false}
