@@ -34,9 +34,10 @@ OLD = bt.__version__.startswith("9.")
 # are refused in a block it sends again for ever, where it waits for the block.
 ABSENT = ("set_weights without a permit", "get_commitment_metadata", "get_staking_hotkeys", "get_all_subnets_netuid", "blocks_until_next_epoch", "get_subnet_prices", "is_fast_blocks") if OLD else ()
 ABSENT += () if hasattr(s, "get_staking_hotkeys") else ("get_staking_hotkeys",)
-# Before 10.2 this registers by work, for which it wants torch; its prices are those of a pool that the chain has no more.
+# Before 10.5 prices are read from a pool that the chain has no more.
+ABSENT += ("get_subnet_prices",) if tuple(int(x) for x in bt.__version__.split(".")[:2]) < (10, 5) else ()
+# Some versions register by work, for which they want torch.
 BY_WORK = "cuda" in inspect.signature(s.register).parameters
-ABSENT += ("get_subnet_prices",) if BY_WORK else ()
 
 
 def call(name, f, want=lambda v: v is not None):
