@@ -72,6 +72,9 @@ func start(list, only string, random, every, jobs int, seed uint64, need float64
 	if err != nil {
 		return fmt.Errorf("%s: %w", list, err)
 	}
+	if err := standing(all); err != nil {
+		return err
+	}
 	all = slices.DeleteFunc(all, func(m mutant) bool {
 		begins := func(p string) bool { return strings.HasPrefix(m.file, p) }
 		return !strings.Contains(m.file, only) || quick != nil && !slices.ContainsFunc(quick, begins)
@@ -120,6 +123,24 @@ func parse(text string) ([]mutant, error) {
 		}
 	}
 	return list, nil
+}
+
+// standing fails unless each change of the list, also of those that are not taken, has its
+// old text once in its file: code that moved on takes its line of the list along.
+func standing(list []mutant) error {
+	var errs []error
+	texts := map[string]string{}
+	for _, m := range list {
+		if _, read := texts[m.file]; !read {
+			b, err := os.ReadFile(m.file)
+			errs = append(errs, err)
+			texts[m.file] = string(b)
+		}
+		if n := strings.Count(texts[m.file], m.old); n != 1 {
+			errs = append(errs, fmt.Errorf("%s: %q stands there %d times, want once", m.file, m.old, n))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // operators is the table of the drawn changes.
