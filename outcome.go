@@ -1,7 +1,7 @@
 package agon
 
-// Outcomes that a Record may have, whatever its kind: what the agent did. A kind adds
-// words of its own for what only its agents can do. OutcomeOK and OutcomeEmpty are ordinary
+// Outcomes of a Record: what the agent did. Records of all kinds have these words; a kind adds
+// others for what only its agents can do. OutcomeOK and OutcomeEmpty are ordinary
 // ends (Ordinary); every other word says that the agent failed, unless evidence that
 // was made outside of the box shows another fault.
 const (

@@ -2,7 +2,7 @@ package agon
 
 import "testing"
 
-// A word that no list knows is the agent's failure too: a kind cannot spare an agent by a word of its own.
+// A word that no list knows is the agent's failure too: a kind cannot spare an agent by a new word.
 func TestOrdinary(t *testing.T) {
 	for outcome, want := range map[string]bool{
 		OutcomeOK: true, OutcomeEmpty: true,

@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/auth/signing"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
+	"github.com/agon-arena/agon/kinds/shopping/signin/signintest"
 )
 
 // server is our side of the ORO form: the same routes as peer.py serves.
@@ -39,7 +40,7 @@ func server(t *testing.T) (*httptest.Server, *dialect.Verifier) {
 		Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: g,
 		Banned: func(_ context.Context, hotkey string) (bool, error) { return hotkey == eve, nil },
 	}
-	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(time.Now), Verifier: v}
+	sessions := &signin.Sessions{Keep: signintest.New(time.Now), Verifier: v}
 	v.Dialects = []dialect.Dialect{signin.ORO{}}
 	bearer := *v
 	bearer.Dialects = []dialect.Dialect{signin.ORO{Sessions: sessions}}

@@ -37,7 +37,11 @@ func (k *Keep) Take(ctx context.Context, key string) (value []byte, err error) {
 		if value, err = tx.Kept(k.what, key, k.p.now()); err != nil || value == nil {
 			return err
 		}
-		return tx.Forget(k.what, key)
+		was, err := tx.Forget(k.what, key)
+		if err == nil && !was { // another server's transaction was first
+			value = nil
+		}
+		return err
 	})
 	return value, err
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 const appealGroup = "appeal "

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Attempt is one lease with what proves and settles it.

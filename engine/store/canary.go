@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 const canaryGroup = "canary "

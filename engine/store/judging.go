@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Judging is a judging with what its lease needs.

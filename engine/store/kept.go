@@ -40,10 +40,10 @@ func (t *Tx) Kept(what, key string, now time.Time) ([]byte, error) {
 	return b, nil
 }
 
-// Forget removes what is kept under a key, if anything is.
-func (t *Tx) Forget(what, key string) error {
-	_, err := t.exec(`DELETE FROM kept WHERE what = $1 AND id = $2`, what, keptID(what, key))
-	return err
+// Forget removes what is kept under a key, and reports whether anything was.
+func (t *Tx) Forget(what, key string) (was bool, err error) {
+	n, err := t.exec(`DELETE FROM kept WHERE what = $1 AND id = $2`, what, keptID(what, key))
+	return n == 1, err
 }
 
 // PurgeKept removes at most limit values whose time is over, and returns how many.

@@ -3,9 +3,8 @@ package store
 import (
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // SawValidator notes that a validator serves an arena. Keep it rare: it is a write.

@@ -3,9 +3,8 @@ package store
 import (
 	"strconv"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // LogAction writes down what the operator did.

@@ -3,9 +3,8 @@ package store
 import (
 	"errors"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Post writes a movement of a coldkey's purse; ErrConflict where its payment has

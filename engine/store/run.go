@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Run is a run with what the queue needs to know of it.

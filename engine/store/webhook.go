@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // PutWebhook stores a hook; ErrConflict if its id is taken.

@@ -20,10 +20,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Types of leaves.

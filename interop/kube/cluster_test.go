@@ -1,7 +1,7 @@
 // Package kube installs deploy/chart on a real Kubernetes and plays in its pods: API server,
 // scheduler, controllers, kube-proxy and kubelet of a release, etcd and containerd of the
 // system. It is a module of its own: nothing of this is a dependency of agon. scripts/kube.sh
-// runs it in namespaces of its own.
+// runs it in its own mount, network and process namespaces.
 package kube
 
 import (

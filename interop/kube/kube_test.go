@@ -218,7 +218,7 @@ func (a *arena) wallet(name string, validator bool) {
 	a.run(args...)
 }
 
-// submit enters samples, each by a miner of its own. decided waits for them.
+// submit enters samples, each by another miner. decided waits for them.
 func (a *arena) submit(names ...string) {
 	a.t.Helper()
 	for _, name := range names {

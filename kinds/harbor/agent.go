@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
-
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"

@@ -114,9 +114,19 @@ func (r *reading) collateralKeys(kinds string, add func(keys ...any) error) erro
 	if err != nil {
 		return err
 	}
+	type owner struct {
+		netuid  uint16
+		coldkey string
+	}
+	seen := map[owner]bool{} // a coldkey may have locked for several hotkeys
 	for _, c := range w.Collateral {
 		keys := []any{uint64(c.Netuid), c.Hotkey, c.Coldkey}
 		if kinds == "na" {
+			at := owner{c.Netuid, c.Coldkey}
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
 			keys = []any{uint64(c.Netuid), c.Coldkey}
 		}
 		if err := add(keys...); err != nil {

@@ -16,7 +16,7 @@ func nullOf(stakes [2]uint64, first, second []Pair) *Input {
 	}
 }
 
-// TestNull: the row of the most stake pays miners, stake pays all, to the rao, whoever is active.
+// TestNull: the row of the most stake pays miners, stake pays all, to the rao, active or not.
 func TestNull(t *testing.T) {
 	late := nullOf([2]uint64{300, 100}, []Pair{{2, math.MaxUint16}}, []Pair{{3, math.MaxUint16}})
 	late.RegisteredAt[2] = 2 // after the weights toward it

@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 		for _, name := range names {
 			name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
 			if !strings.Contains(text, "# TYPE "+name+" ") {
-				t.Errorf("%s asks for %s, which nobody serves", file, name)
+				t.Errorf("%s asks for %s, which no server has", file, name)
 			}
 		}
 		if len(names) < least {

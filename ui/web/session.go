@@ -155,7 +155,7 @@ func (s *sessions) take(ctx context.Context, live bool, secret string, once bool
 	return string(b), b != nil, err
 }
 
-// of returns who a request's cookie stands for. Where the store is away nobody is signed in.
+// of returns the hotkey that a request's cookie stands for, none where the store does not answer.
 func (s *sessions) of(r *http.Request) (hotkey, token string) {
 	c, err := r.Cookie(cookieName)
 	if err != nil {

@@ -40,7 +40,7 @@ type Config struct {
 	// LedgerOf is the ledger that an arena is on; nil: all are on Ledger.
 	LedgerOf func(a agon.Arena) Ledger
 	Verifier Verifier // of sign-ins
-	// Sessions remembers who is signed in; nil: a restart signs everybody out.
+	// Sessions keeps the sessions of signed-in browsers; nil: a restart ends them all.
 	Sessions Keep
 	Server   client.Server
 	// Corpus returns what the corpus page shows; nil: there is none yet.

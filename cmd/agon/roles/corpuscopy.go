@@ -40,37 +40,38 @@ func bucketOf(ctx context.Context, o kit.Options, url string) (*s3.Store, error)
 	return b.(*s3.Store), nil
 }
 
-// copyCorpus copies a corpus to a bucket or from one, where from is one; nil: it is not.
-func copyCorpus(ctx context.Context, o kit.Options, from, to string) (*cli.StoreCopied, error) {
-	out := &cli.StoreCopied{From: from, To: to, Corpus: &cli.CorpusCopied{}}
+// copyCorpus copies a corpus to a bucket or from one into out. It reports false where from
+// is not a corpus.
+func copyCorpus(ctx context.Context, o kit.Options, from, to string, out *cli.StoreCopied) (bool, error) {
+	*out = cli.StoreCopied{From: from, To: to, Corpus: &cli.CorpusCopied{}}
 	switch {
 	case isCorpus(from) && s3.IsURL(to):
 		b, err := bucketOf(ctx, o, to)
 		if err != nil {
-			return nil, err
+			return true, err
 		}
 		if err := pushCorpus(ctx, b.Files(""), from, out); err != nil {
-			return nil, err
+			return true, err
 		}
 	case s3.IsURL(from) && !s3.IsURL(to):
 		b, err := bucketOf(ctx, o, from)
 		if err != nil {
-			return nil, err
+			return true, err
 		}
 		err = pullCorpus(ctx, b.Files(""), to, out)
-		if errors.Is(err, iofs.ErrNotExist) {
-			return nil, nil //nolint:nilnil // blobs stand there
+		if errors.Is(err, iofs.ErrNotExist) { // blobs stand there
+			return false, nil
 		}
 		if err != nil {
-			return nil, err
+			return true, err
 		}
 	case isCorpus(from):
-		return nil, &agon.Error{Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: "to", Message: from + " is a corpus: it is copied to a bucket", Mend: "give s3://BUCKET/PREFIX?endpoint=https://HOST:PORT"}
+		return true, &agon.Error{Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: "to", Message: from + " is a corpus: it is copied to a bucket", Mend: "give s3://BUCKET/PREFIX?endpoint=https://HOST:PORT"}
 	default:
-		return nil, nil //nolint:nilnil // not a corpus
+		return false, nil
 	}
 	out.Verified = true
-	return out, nil
+	return true, nil
 }
 
 // fileID reads a file's digest and size.
@@ -92,7 +93,7 @@ func otherFile(name, where string) error {
 	}
 }
 
-// pushCorpus writes a corpus to a bucket, the manifest last: who finds one finds all of it.
+// pushCorpus writes a corpus to a bucket, the manifest last: where it is, all the files are.
 func pushCorpus(ctx context.Context, files *s3.Files, dir string, out *cli.StoreCopied) error {
 	m, err := corpus.ReadManifest(dir)
 	if err != nil {

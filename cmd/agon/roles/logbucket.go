@@ -90,7 +90,7 @@ func (l *bucketLog) Drop(name string) error {
 // Names of the two files that change; they are written last.
 var logHeads = []string{"keys", "checkpoint"}
 
-// meet makes both sides the same: who has the longer log gives the other what it lacks. A
+// meet makes both sides the same: the one with the longer log gives the other what it lacks. A
 // side may be behind because it is new, because it was away (blobs were in a folder for a
 // while), or after a crash between the two writes.
 func (l *bucketLog) meet(ctx context.Context) error {

@@ -135,8 +135,11 @@ func openEnd(ctx context.Context, o kit.Options, name, field string, must bool) 
 
 // copyStore copies rows to rows, blobs to blobs, or a corpus to a bucket or from one.
 func copyStore(ctx context.Context, o kit.Options, from, to string) (out *cli.StoreCopied, err error) {
-	if out, err = copyCorpus(ctx, o, from, to); out != nil || err != nil {
-		return out, err
+	out = &cli.StoreCopied{}
+	if is, err := copyCorpus(ctx, o, from, to, out); err != nil {
+		return nil, err
+	} else if is {
+		return out, nil
 	}
 	f, err := openEnd(ctx, o, from, "from", true)
 	if err != nil {

@@ -64,8 +64,15 @@ func kept(t *testing.T, s *suite) {
 	if got := read("b", "k", t0.Add(3*time.Minute)); got != "" {
 		t.Errorf("what is not over was purged: %q", got)
 	}
-	s.write(func(tx *store.Tx) error { return tx.Forget("b", "k") })
-	s.write(func(tx *store.Tx) error { return tx.Forget("b", "k") })
+	for _, want := range []bool{true, false} {
+		s.write(func(tx *store.Tx) error {
+			was, err := tx.Forget("b", "k")
+			if was != want {
+				t.Errorf("forgotten: %v, want %v", was, want)
+			}
+			return err
+		})
+	}
 	if got := read("b", "k", t0); got != "none" {
 		t.Errorf("what is forgotten: %q", got)
 	}

@@ -4,9 +4,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 

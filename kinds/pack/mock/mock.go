@@ -19,9 +19,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )

@@ -14,10 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/signing"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/signin"
 )

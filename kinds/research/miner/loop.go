@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/internal/plain"
-
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/kinds/research/quorum"

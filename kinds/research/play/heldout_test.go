@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
-
 	"github.com/agon-arena/agon/kinds/research/artifact"
 )
 

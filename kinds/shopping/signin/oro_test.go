@@ -9,6 +9,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/auth/dialect/dialecttest"
+	"github.com/agon-arena/agon/kinds/shopping/signin/signintest"
 )
 
 // oroRequest signs the colon form; changes replace headers after signing ("" removes).
@@ -195,7 +196,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("POST", "/x", "a=1", "X-Hotkey: "+alice+"\nX-Timestamp: 1760000000\nX-Nonce: n\nX-Signature: 00", "{}")
 	f.Add("POST", "/", "", "Authorization: Bearer x", `{"a":1}`)
 	v := dialecttest.Verifier(f)
-	v.Dialects = []dialect.Dialect{ORO{Sessions: &Sessions{Keep: NewMemoryKeep(dialecttest.Clock), Verifier: v}}}
+	v.Dialects = []dialect.Dialect{ORO{Sessions: &Sessions{Keep: signintest.New(dialecttest.Clock), Verifier: v}}}
 	f.Fuzz(func(t *testing.T, method, path, query, headers, body string) {
 		dialecttest.Fuzzed(t, v, method, path, query, headers, body)
 	})

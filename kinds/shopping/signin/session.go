@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/agon-arena/agon/auth"
@@ -344,64 +343,4 @@ func readFields(r *http.Request, names ...string) (map[string]string, *dialect.R
 		return nil, invalid(problems...)
 	}
 	return out, nil
-}
-
-// MemoryKeep is a Keep that a restart empties.
-type MemoryKeep struct {
-	now   func() time.Time
-	mu    sync.Mutex
-	items map[string]kept // guarded by mu
-	next  int             // guarded by mu; size at which old items are dropped
-}
-
-type kept struct {
-	value []byte
-	until time.Time
-}
-
-// NewMemoryKeep makes an empty one on the given clock.
-func NewMemoryKeep(now func() time.Time) *MemoryKeep {
-	return &MemoryKeep{now: now, items: map[string]kept{}, next: 1024}
-}
-
-// Put implements Keep, but for durability.
-func (k *MemoryKeep) Put(_ context.Context, key string, value []byte, until time.Time) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.items) >= k.next {
-		now := k.now()
-		for name, item := range k.items {
-			if item.until.Before(now) {
-				delete(k.items, name)
-			}
-		}
-		k.next = max(1024, 2*len(k.items))
-	}
-	k.items[key] = kept{append([]byte(nil), value...), until}
-	return nil
-}
-
-// Get implements Keep.
-func (k *MemoryKeep) Get(_ context.Context, key string) ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.get(key), nil
-}
-
-// Take implements Keep.
-func (k *MemoryKeep) Take(_ context.Context, key string) ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	value := k.get(key)
-	delete(k.items, key)
-	return value, nil
-}
-
-// get reads under mu.
-func (k *MemoryKeep) get(key string) []byte {
-	item, ok := k.items[key]
-	if !ok || item.until.Before(k.now()) {
-		return nil
-	}
-	return item.value
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/auth/dialect/dialecttest"
+	"github.com/agon-arena/agon/kinds/shopping/signin/signintest"
 )
 
 // sessionRig is a server of the three session routes, and a way to use a token.
@@ -29,7 +30,7 @@ func newSessionRig(t *testing.T) *sessionRig {
 	clock := func() time.Time { return rig.now }
 	v := dialecttest.Verifier(t)
 	v.Now = clock
-	rig.s = &Sessions{Keep: NewMemoryKeep(clock), Verifier: v}
+	rig.s = &Sessions{Keep: signintest.New(clock), Verifier: v}
 	v.Dialects = []dialect.Dialect{ORO{Sessions: rig.s}}
 	rig.v = v
 	return rig

@@ -31,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/kinds/shopping/play"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
+	"github.com/agon-arena/agon/kinds/shopping/signin/signintest"
 )
 
 var bg = context.Background()
@@ -119,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	if err := w.api.EnsureArena(bg, a); err != nil {
 		t.Fatal(err)
 	}
-	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(w.clock)}
+	sessions := &signin.Sessions{Keep: signintest.New(w.clock)}
 	v := &dialect.Verifier{
 		Dialects: []dialect.Dialect{signin.ORO{Sessions: sessions}}, Now: w.clock, Replay: &seen{m: map[string]bool{}}, Members: net,
 		Banned: func(_ context.Context, hotkey string) (bool, error) { return w.bans[hotkey], nil },
