@@ -515,10 +515,11 @@ type recorder struct {
 	attempt int
 	now     func() time.Time
 
-	mu   sync.Mutex // guards below
-	seq  int64
-	kept []agon.Event     // in order; those that were acknowledged are gone
-	sink func(agon.Event) // optional, called in order under mu
+	mu    sync.Mutex // guards below
+	seq   int64
+	kept  []agon.Event     // in order; those that were acknowledged are gone
+	turns []agon.Event     // of phases: a few, held to the end
+	sink  func(agon.Event) // optional, called in order under mu
 }
 
 // Record implements gateway.Recorder.
@@ -535,6 +536,9 @@ func (r *recorder) add(typ, taskKey string, data any) agon.Event {
 	r.seq++
 	ev := agon.Event{Run: r.run, Attempt: r.attempt, Task: taskKey, Seq: r.seq, At: r.now().UTC(), Type: typ, Data: b}
 	r.kept = append(r.kept, ev)
+	if typ == agon.EventPhase {
+		r.turns = append(r.turns, ev)
+	}
 	if r.sink != nil {
 		r.sink(ev)
 	}
@@ -566,6 +570,13 @@ func (r *recorder) rest() []agon.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.kept)
+}
+
+// phases returns the events of phases, acknowledged or not.
+func (r *recorder) phases() []agon.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.turns)
 }
 
 // ack drops the oldest n events: the platform has them.

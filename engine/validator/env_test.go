@@ -49,6 +49,11 @@ func TestUnsent(t *testing.T) {
 	if ev := r.add("note", "", big); ev.Seq != 7 || len(r.rest()) != 1 {
 		t.Errorf("event %d, %d held: what was acknowledged is gone, and the numbers go on", ev.Seq, len(r.rest()))
 	}
+	r.Record(agon.EventPhase, "", map[string]string{"phase": "playing"})
+	r.ack(2)
+	if at := r.phases(); len(at) != 1 || at[0].Seq != 8 || len(r.rest()) != 0 {
+		t.Errorf("phases %v: a trace is drawn after all was acknowledged", at)
+	}
 }
 
 // The evidence of an attempt is that of all its sessions, in whatever order they

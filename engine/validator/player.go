@@ -108,6 +108,9 @@ type Attempt struct {
 // Events returns the log: all of it where no platform is sent it, as with Play.
 func (a *Attempt) Events() []agon.Event { return a.rec.rest() }
 
+// Phases returns the events of its phases, sent or not.
+func (a *Attempt) Phases() []agon.Event { return a.rec.phases() }
+
 // Play makes one attempt. It always returns an Attempt; ctx ending makes it
 // the validator's fault.
 func (p *Player) Play(ctx context.Context, job Job) *Attempt {

@@ -216,10 +216,7 @@ func (t *Tracer) Attempt(l *client.Lease, a *validator.Attempt, from time.Time) 
 
 func (t *Tracer) phases(ctx context.Context, a *validator.Attempt, end time.Time) {
 	var open trace.Span
-	for _, e := range a.Events() {
-		if e.Type != agon.EventPhase {
-			continue
-		}
+	for _, e := range a.Phases() {
 		var d struct{ Phase string }
 		if json.Unmarshal(e.Data, &d) != nil || (d.Phase != string(agon.RunPlaying) && d.Phase != string(agon.RunJudging)) {
 			continue

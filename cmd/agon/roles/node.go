@@ -264,8 +264,12 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
+	clock := o.Now // pages show the platform's times, and their sessions stand in its store
+	if clock == nil {
+		clock = time.Now
+	}
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Sessions: s.Platform.Keep("web"), Parts: o.Kits.Pages(), Starts: o.Kits.Starts(), Docs: docs.Files, Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Sessions: s.Platform.Keep("web"), Parts: o.Kits.Pages(), Starts: o.Kits.Starts(), Docs: docs.Files, Now: clock, Log: o.Log,
 	})
 	if err != nil {
 		return s, err
