@@ -121,7 +121,9 @@ func TestGates(t *testing.T) {
 	})
 	t.Run("the cap ends after a day", func(t *testing.T) {
 		f.clock.add(24*time.Hour + time.Second)
-		_, err := f.Submit(bg, Caller{Hotkey: miner1}, "capped", request("third"))
+		longest := request("third")
+		longest.Name = strings.Repeat("n", maxName)
+		_, err := f.Submit(bg, Caller{Hotkey: miner1}, "capped", longest)
 		must(t, err)
 	})
 }
