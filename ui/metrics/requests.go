@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/served"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -31,8 +33,8 @@ func (q *Requests) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q.active.Inc()
 		defer q.active.Dec()
-		s := &status{ResponseWriter: w}
-		timer := prometheus.NewTimer(prometheus.ObserverFunc(func(v float64) { q.seconds.WithLabelValues(route(r), s.class()).Observe(v) }))
+		s := &served.Status{ResponseWriter: w}
+		timer := prometheus.NewTimer(prometheus.ObserverFunc(func(v float64) { q.seconds.WithLabelValues(route(r), strconv.Itoa(s.Code()/100)+"xx").Observe(v) }))
 		defer timer.ObserveDuration()
 		next.ServeHTTP(s, r)
 	})
@@ -47,27 +49,4 @@ func route(r *http.Request) string {
 		return r.Method + " " + r.Pattern
 	}
 	return r.Pattern
-}
-
-// status notes the code of a reply.
-type status struct {
-	http.ResponseWriter
-	code int
-}
-
-func (s *status) WriteHeader(code int) {
-	if s.code == 0 && code >= 200 { // 1xx come before the reply
-		s.code = code
-	}
-	s.ResponseWriter.WriteHeader(code)
-}
-
-// Unwrap gives http.ResponseController what is below.
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-func (s *status) class() string {
-	if s.code == 0 {
-		return "2xx"
-	}
-	return strconv.Itoa(s.code/100) + "xx"
 }

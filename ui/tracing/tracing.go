@@ -28,6 +28,7 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 // Env names the switch: the address of an OTLP/HTTP collector. Unset: no spans.
@@ -110,16 +111,16 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := t.tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(t.now()), trace.WithNewRoot())
-		rec := &status{ResponseWriter: w, code: http.StatusOK}
+		rec := &served.Status{ResponseWriter: w}
 		r = r.WithContext(ctx)
 		defer func() {
 			route, ids := routeOf(r.URL.Path)
 			span.SetName(method(r.Method) + " " + route)
-			span.SetAttributes(attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route), attribute.Int("http.response.status_code", rec.code))
+			span.SetAttributes(attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route), attribute.Int("http.response.status_code", rec.Code()))
 			if len(ids) > 0 {
 				span.SetAttributes(attribute.StringSlice("agon.ids", ids))
 			}
-			if rec.code >= 500 {
+			if rec.Code() >= 500 {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End(trace.WithTimestamp(t.now()))
@@ -159,31 +160,6 @@ func method(m string) string {
 	}
 	return "_OTHER"
 }
-
-// status remembers the code of a reply.
-type status struct {
-	http.ResponseWriter
-	code  int
-	wrote bool
-}
-
-func (s *status) WriteHeader(code int) {
-	if !s.wrote && code >= 200 {
-		s.code, s.wrote = code, true
-	}
-	s.ResponseWriter.WriteHeader(code)
-}
-
-func (s *status) Write(b []byte) (int, error) {
-	s.wrote = true
-	return s.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach deadlines, flushing and hijacking.
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-// Flush is for those who ask for http.Flusher.
-func (s *status) Flush() { _ = http.NewResponseController(s.ResponseWriter).Flush() }
 
 // Attempt makes the tree of one lease from its evidence: the lease from when
 // it came until its result was taken (or given up), its phases, and each call
