@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/agon-arena/agon/cmd/agon/app"
+	_ "github.com/agon-arena/agon/internal/starting"
 	"github.com/agon-arena/agon/kinds"
 )
 

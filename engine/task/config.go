@@ -194,7 +194,7 @@ func (l *loader) recipe() {
 func (l *loader) released(r *Released) {
 	if x, ok := Indexes[r.Index]; !ok {
 		l.add("agon.released.index", "", "%.40q: want one of %s", r.Index, strings.Join(sortedKeys(Indexes)[1:], ", "))
-	} else if !x.Name.MatchString(r.Package) {
+	} else if !x.Name().MatchString(r.Package) {
 		l.add("agon.released.package", "", "%.80q is not a package name of %s", r.Package, x.Title)
 	}
 	if r.Published != "" && !dayText().MatchString(r.Published) {

@@ -1,11 +1,15 @@
 package task
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
+)
 
 // Index is a place where packages are published.
 type Index struct {
 	Title string
-	Name  *regexp.Regexp // of a package
+	Name  func() *regexp.Regexp // of a package
 	// Runner and Suffixes are what its packages are written in: the usual runner
 	// of their tests, and how names of their sources end.
 	Runner   string
@@ -20,16 +24,16 @@ var Indexes = map[string]Index{
 	"":     python,
 	"pypi": python,
 	"go": {
-		Title: "Go's module proxy", Name: regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._~-]+)*$`),
+		Title: "Go's module proxy", Name: lazyregexp.New(`^[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._~-]+)*$`),
 		Runner: "go", Suffixes: []string{".go"},
 	},
 	"npm": {
-		Title: "npm", Name: regexp.MustCompile(`^(@[a-z0-9][a-z0-9._-]{0,62}/)?[a-z0-9][a-z0-9._-]{0,62}$`),
+		Title: "npm", Name: lazyregexp.New(`^(@[a-z0-9][a-z0-9._-]{0,62}/)?[a-z0-9][a-z0-9._-]{0,62}$`),
 		Runner: "node", Suffixes: []string{".js", ".mjs", ".cjs"}, Flat: true,
 	},
 }
 
 var python = Index{
-	Title: "Python's package index", Name: regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`),
+	Title: "Python's package index", Name: lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`),
 	Runner: "pytest", Suffixes: []string{".py"}, Flat: true,
 }

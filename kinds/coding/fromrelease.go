@@ -31,7 +31,7 @@ func fromRelease(ctx context.Context, o kit.Options, d sandbox.Driver, root stri
 	}
 	if x, ok := task.Indexes[r.Index]; !ok {
 		return nil, bad("index", "%.40q is not a package index: want pypi, go or npm", r.Index)
-	} else if !x.Name.MatchString(r.Package) {
+	} else if !x.Name().MatchString(r.Package) {
 		return nil, bad("name", "%.80q is not a package name of %s", r.Package, x.Title)
 	}
 	for field, v := range map[string]string{"old": r.Old, "new": r.New} {

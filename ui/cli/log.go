@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/translog"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -164,7 +164,7 @@ func (a *App) logCheckpointCmd() *cobra.Command {
 var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator, translog.TypeSeeds, translog.TypeReveal, translog.TypeJudging, translog.TypeTask, translog.TypeRetired}
 
 // ofResult is RUN/ATTEMPT; ARENA/NAME is a submission.
-var ofResult = regexp.MustCompile(`/[0-9]+$`)
+var ofResult = lazyregexp.New(`/[0-9]+$`)
 
 func (a *App) logInclusionCmd() *cobra.Command {
 	var key, typ string
@@ -186,7 +186,7 @@ proof, entry the bytes of the leaf, salt what opens its commitment where you may
 			}
 			id := args[0]
 			switch {
-			case typ == "" && ofResult.MatchString(id):
+			case typ == "" && ofResult().MatchString(id):
 				typ = translog.TypeResult
 			case typ == "":
 				typ = translog.TypeSubmission

@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // The table events has a partition for each month in which runs were made: an archived
@@ -37,7 +37,7 @@ func firstID(t time.Time) string {
 }
 
 // bounds reads what pg_get_expr writes of a range.
-var bounds = regexp.MustCompile(`^FOR VALUES FROM \((?:MINVALUE|'([0-9a-f-]{36})')\) TO \('([0-9a-f-]{36})'\)$`)
+var bounds = lazyregexp.New(`^FOR VALUES FROM \((?:MINVALUE|'([0-9a-f-]{36})')\) TO \('([0-9a-f-]{36})'\)$`)
 
 // months lists the partitions, oldest first. parted is false where events has none yet.
 func months(ctx context.Context, tx *sql.Tx) (list []month, parted bool, err error) {
@@ -55,7 +55,7 @@ func months(ctx context.Context, tx *sql.Tx) (list []month, parted bool, err err
 		if err := rows.Scan(&name, &bound); err != nil {
 			return nil, true, err
 		}
-		if b := bounds.FindStringSubmatch(bound); b != nil {
+		if b := bounds().FindStringSubmatch(bound); b != nil {
 			list = append(list, month{name: name, from: b[1], to: b[2]})
 		}
 	}
