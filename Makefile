@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: kube scale fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
+.PHONY: grand kube scale fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,11 @@ records: ## replay all samples of the research tasks, and play each record again
 
 serverfaults: ## two servers over one PostgreSQL and one bucket, ROUNDS=200 faults: servers killed and cut off, the database and the S3 server killed, disks full; answers against the books (root, iproute2)
 	@ROUNDS=$(ROUNDS) ./scripts/serverfaults.sh
+
+RUNS ?= 1000
+FAULTS ?= 20
+grand: build ## three servers, two gateways, six validators: RUNS=1000 runs, FAULTS=20 faults, all upgraded from the commit OLD while they play; books to the micro-dollar (root, iproute2; the history is .cache/grand/history.jsonl)
+	@RUNS=$(RUNS) FAULTS=$(FAULTS) OLD=$(OLD) ./scripts/grand.sh
 
 CHAINKILLS ?= 200
 chainkills: ## kill a keeper of weights and a validator CHAINKILLS=200 times each, at nodes whose finality lags by 0 to 20 blocks (AGON_KEEPER_SEED repeats a run)

@@ -13,6 +13,10 @@ import (
 // ErrNotFound is returned for a digest that the store does not hold.
 var ErrNotFound = errors.New("blob not found")
 
+// ErrAway is returned where the place of blobs does not answer, or has no room. It may
+// pass: the same call can be made again.
+var ErrAway = errors.New("the place of blobs is away")
+
 // ErrCorrupt is returned when stored bytes no longer match their digest.
 var ErrCorrupt = errors.New("blob is corrupt")
 

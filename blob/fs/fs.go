@@ -138,7 +138,7 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 		}
 	}
 	if err := s.store(path, d, b); err != nil {
-		return "", fmt.Errorf("put blob %s: %w", d, err)
+		return "", fmt.Errorf("put blob %s: %w: %w", d, blob.ErrAway, err)
 	}
 	return d, nil
 }

@@ -218,7 +218,7 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 	for {
 		ok, err := s.put(ctx, d, sum, b)
 		if err != nil {
-			return "", fmt.Errorf("put blob %s: %w", d, err)
+			return "", fmt.Errorf("put blob %s: %w: %w", d, blob.ErrAway, err)
 		}
 		if ok {
 			return d, nil
@@ -310,7 +310,7 @@ func (s *Store) fetch(ctx context.Context, d agon.Digest) ([]byte, error) {
 	case missing(err):
 		return nil, blob.ErrNotFound
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", blob.ErrAway, err)
 	case int64(len(b)) > s.max:
 		return nil, fmt.Errorf("%w: limit %d bytes", blob.ErrTooLarge, s.max)
 	case agon.Sum(b) != d:
@@ -332,7 +332,7 @@ func (s *Store) Has(ctx context.Context, d agon.Digest) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("stat blob %s: %w", d, err)
+		return false, fmt.Errorf("stat blob %s: %w: %w", d, blob.ErrAway, err)
 	}
 	return true, nil
 }

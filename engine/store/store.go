@@ -27,6 +27,10 @@ var ErrNotFound = errors.New("row not found")
 // ErrConflict is returned by inserts that a uniqueness rule refuses.
 var ErrConflict = errors.New("row conflicts with another")
 
+// ErrAway is what fails because the database is away, is full, or is not this
+// process's to write any more. It may pass: the same call can be made again.
+var ErrAway = errors.New("the database is away")
+
 // Querier runs SQL inside one transaction.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -55,6 +59,8 @@ type Engine interface {
 	Read(ctx context.Context, fn func(ctx context.Context, q Querier) error) error
 	// Conflict reports whether err is a broken uniqueness rule.
 	Conflict(err error) bool
+	// Away reports whether err says that the database is away, and not that a call is wrong.
+	Away(err error) bool
 	Close() error
 }
 
@@ -125,7 +131,15 @@ func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
 			f()
 		}
 	}
-	return err
+	return s.away(err)
+}
+
+// away marks an error that says that the database is away.
+func (s *Store) away(err error) error {
+	if err == nil || !errors.Is(err, ErrDeposed) && !s.e.Away(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // Then has f called when the transaction has been committed: a waiter that is woken
@@ -152,9 +166,9 @@ func (s *Store) Shared() bool {
 // Read runs fn on one consistent snapshot; see Engine.Read.
 func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
 	at, standing := s.arenas.now(), s.standing.Load() // before the snapshot: what it sees is at least as new
-	return s.e.Read(ctx, func(ctx context.Context, q Querier) error {
+	return s.away(s.e.Read(ctx, func(ctx context.Context, q Querier) error {
 		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: at, standingAt: standing})
-	})
+	}))
 }
 
 // Tx is one transaction. It ends with the function it was given to and is not

@@ -300,7 +300,9 @@ func (p *problem) ContentType(string) string { return "application/problem+json"
 // *agon.Error are ours and their text stays inside.
 func problemOf(ctx context.Context, err error) *problem {
 	var e *agon.Error
-	if !errors.As(err, &e) {
+	if away := platform.Away(err); away != nil {
+		e = away
+	} else if !errors.As(err, &e) {
 		var p *problem
 		if errors.As(err, &p) {
 			return p

@@ -222,7 +222,10 @@ func (s *server) fail(q *request, err error) {
 		return
 	}
 	var e *agon.Error
-	if !errors.As(err, &e) {
+	if away := platform.Away(err); away != nil {
+		s.cfg.Log.Error("page failed", "path", q.URL.Path, "err", err)
+		e = away
+	} else if !errors.As(err, &e) {
 		s.cfg.Log.Error("page failed", "path", q.URL.Path, "err", err)
 		e = &agon.Error{Code: "internal", Status: 500, Message: "This page could not be made. The server's log says why."}
 	}

@@ -26,19 +26,20 @@ func (a apiLedger) Register(ctx context.Context, netuid uint16, signer string, r
 	}
 	if r.Validator {
 		if err := a.own.SetValidator(ctx, netuid, r.Hotkey, true, demoStake); err != nil {
-			return 0, kit.LedgerError(err)
+			return 0, codedFirst(err)
 		}
 	}
 	return uid, nil
 }
 
-// codedFirst keeps a coded error that wraps a refusal of the ledger.
+// codedFirst keeps a coded error that wraps a refusal of the ledger. What the ledger has
+// not refused it could not write.
 func codedFirst(err error) error {
 	var coded *agon.Error
-	if errors.As(err, &coded) {
+	if errors.As(err, &coded) || errors.As(kit.LedgerError(err), &coded) {
 		return coded
 	}
-	return kit.LedgerError(err)
+	return &agon.Error{Code: "ledger", Status: 503, Message: "the ledger of this server cannot be written", Mend: "try again", Fault: agon.FaultLedger, Err: err}
 }
 
 // Fund implements api.Ledger.
@@ -57,7 +58,7 @@ func (a apiLedger) Fund(ctx context.Context, r client.FundRequest) (*client.Bala
 func (a apiLedger) SetWeights(ctx context.Context, netuid uint16, hotkey string, r client.SetWeightsRequest) error {
 	err := a.own.SetWeights(ctx, netuid, hotkey, ledger.Weights{UIDs: r.UIDs, Values: r.Values, VersionKey: r.VersionKey})
 	if err != nil {
-		return kit.LedgerError(err)
+		return codedFirst(err)
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 
 // smallDisk is a small file system of memory that can be filled.
 type smallDisk struct {
-	t  *testing.T
-	at string
+	t         *testing.T
+	at        string
+	megabytes int
 }
 
 // newDisk mounts a file system of so many MB over dir.
@@ -34,37 +36,43 @@ func newDisk(t *testing.T, dir string, megabytes int) *smallDisk {
 			t.Errorf("unmount %s: %v: %s", dir, err, out)
 		}
 	})
-	return &smallDisk{t: t, at: dir}
+	return &smallDisk{t: t, at: dir, megabytes: megabytes}
 }
 
-func (d *smallDisk) filler() string { return filepath.Join(d.at, "filler") }
-
-// fill takes all space that is left.
+// fill leaves no space: the file system is made as small as what it holds.
 func (d *smallDisk) fill() {
 	d.t.Helper()
-	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer f.Close()
-	for b := make([]byte, 1<<20); len(b) > 0; {
-		if _, err := f.Write(b); err != nil {
-			b = b[:len(b)/2] // the last pages
+	var err error
+	for range 100 { // what is written meanwhile makes it larger
+		var use syscall.Statfs_t
+		if err = syscall.Statfs(d.at, &use); err != nil {
+			break
+		}
+		if err = d.resize(strconv.FormatInt(int64(use.Blocks-use.Bfree)*use.Bsize, 10)); err == nil {
+			return
 		}
 	}
+	d.t.Fatal(err)
 }
 
 // free gives the space back.
 func (d *smallDisk) free() {
 	d.t.Helper()
-	if err := os.Remove(d.filler()); err != nil {
+	if err := d.resize(fmt.Sprintf("%dm", d.megabytes)); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// newChaos makes a database, a bucket and a data directory, each on a small disk, that
-// hosts on a bridge reach.
-func newChaos(t *testing.T) *chaos {
+func (d *smallDisk) resize(size string) error {
+	if out, err := exec.Command("mount", "-o", "remount,size="+size, d.at).CombinedOutput(); err != nil {
+		return fmt.Errorf("make the disk %s %s: %w: %s", d.at, size, err, out)
+	}
+	return nil
+}
+
+// newChaos makes a database, a bucket and a data directory, each on a small disk with more
+// megabytes besides, that hosts on a bridge reach.
+func newChaos(t *testing.T, more int) *chaos {
 	t.Helper()
 	small := func(pattern string, megabytes int) *smallDisk {
 		dir, err := os.MkdirTemp("", pattern) // short: PostgreSQL has a socket in it
@@ -72,10 +80,11 @@ func newChaos(t *testing.T) *chaos {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		return newDisk(t, dir, megabytes)
+		return newDisk(t, dir, megabytes+more)
 	}
 	disks := map[string]*smallDisk{"rows": small("agon-pg-", 700), "data": small("agon-data-", 200), "bucket": small("agon-s3-", 200)}
-	c := &chaos{disks: disks, cluster: &cluster{t: t, server: pgtest.StartIn(t, disks["rows"].at), dir: disks["data"].at, arena: claimArena(t, 2), acked: map[string]bool{}, results: map[string]int{}}}
+	c := &chaos{disks: disks, cluster: &cluster{t: t, server: pgtest.StartIn(t, disks["rows"].at), dir: disks["data"].at, acked: map[string]bool{}, results: map[string]int{}}}
+	c.run = c.start
 	c.server.Exec(t, "postgres", "ALTER SYSTEM SET max_wal_size = '96MB'")
 	c.server.Exec(t, "postgres", "ALTER SYSTEM SET wal_recycle = off") // no spare files: a full disk is felt
 	c.server.Open(t, "10.213.77.0/24")

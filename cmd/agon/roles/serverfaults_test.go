@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,12 +35,14 @@ import (
 // act is one line of the history: what somebody was told, and when.
 type act struct {
 	At       time.Time   `json:"at"`
-	What     string      `json:"what"` // fault, mended, submitted, leased, counted, late
-	Name     string      `json:"name,omitempty"`
-	ID       string      `json:"id,omitempty"` // of a submission or a lease
+	What     string      `json:"what"` // fault, mended, submitted, leased, sealed, counted, late, lost, refused, ready, not ready
+	Who      string      `json:"who,omitempty"`
+	Name     string      `json:"name,omitempty"` // of a fault, or the code of a refusal
+	ID       string      `json:"id,omitempty"`   // of a submission or a lease
 	Run      string      `json:"run,omitempty"`
 	Attempt  int         `json:"attempt,omitempty"`
 	Cost     agon.Micros `json:"cost_micros,omitempty"`
+	Status   int         `json:"status,omitempty"` // of a refusal
 	Evidence agon.Digest `json:"evidence,omitempty"`
 }
 
@@ -47,7 +50,9 @@ type act struct {
 // can be cut off, and the history of who was told what.
 type chaos struct {
 	*cluster
-	nets    []string // of each server: its namespace, and the bridge's end of its cable
+	nets    []string                  // of each server: its namespace, and the bridge's end of its cable
+	run     func(i int) *serving      // starts server i
+	files   func(n int) []client.File // what miners enter
 	list    []*serving
 	history []act  // guarded by cluster.mu
 	link    string // the bridge
@@ -119,7 +124,7 @@ func (c *chaos) start(i int) *serving {
 // restart starts server i again, which has ended.
 func (c *chaos) restart(i int) {
 	c.t.Helper()
-	c.list[i] = c.start(i)
+	c.list[i] = c.run(i)
 	c.show(c.list...)
 }
 
@@ -288,11 +293,15 @@ func (c *chaos) join(ctx context.Context, n int) (*kit.Party, error) {
 
 // submitAs submits script n.
 func (c *chaos) submitAs(ctx context.Context, m *kit.Party, n int) error {
+	return c.submitTo(ctx, c.file, m, n)
+}
+
+// submitTo submits script n to an arena.
+func (c *chaos) submitTo(ctx context.Context, f kit.ArenaFile, m *kit.Party, n int) error {
 	cl := c.balancer.client(c.t, m.Hotkey)
-	verdict := fmt.Sprintf("values[0] if %d else values[-1]", n)
-	r := client.SubmitRequest{Name: verdict, Licence: c.file.Licence, Files: []client.File{{Path: play.AgentFile, Content: []byte(slowScript(verdict))}}}
+	r := client.SubmitRequest{Name: fmt.Sprint("entry ", n), Licence: f.Licence, Files: c.files(n)}
 	return c.again(ctx, func() error {
-		s, err := cl.Submit(ctx, c.file.ID, r)
+		s, err := cl.Submit(ctx, f.ID, r)
 		if err != nil {
 			return err
 		}
@@ -445,14 +454,17 @@ func TestServerFaults(t *testing.T) {
 	if rounds <= 0 {
 		t.Skip("AGON_SERVER_FAULTS says no number: make serverfaults runs this")
 	}
-	c := newChaos(t)
+	c := newChaos(t, 0)
+	c.arena, c.files = claimArena(t, 2), func(n int) []client.File {
+		return []client.File{{Path: play.AgentFile, Content: []byte(slowScript(fmt.Sprintf("values[0] if %d else values[-1]", n)))}}
+	}
 	var err error
 	if c.file, err = kit.LoadArenaFile(c.arena, testOptions("").Kits); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
 		c.cable(c.link, i)
-		c.list = append(c.list, c.start(i))
+		c.list = append(c.list, c.run(i))
 	}
 	st, err := postgres.Open(t.Context(), c.at)
 	if err != nil {
@@ -527,16 +539,26 @@ func TestServerFaults(t *testing.T) {
 			t.Errorf("it takes %s until another leads", median)
 		}
 	}
-	if at := os.Getenv("AGON_SERVER_HISTORY"); at != "" {
-		f, err := os.Create(at)
-		if err != nil {
-			t.Fatal(err)
+	c.keepHistory(os.Getenv("AGON_SERVER_HISTORY"))
+}
+
+// keepHistory writes the history to a file, a line each; "" is nowhere.
+func (c *chaos) keepHistory(at string) {
+	if at == "" {
+		return
+	}
+	f, err := os.Create(at)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	for _, a := range c.history {
+		if err := json.NewEncoder(w).Encode(a); err != nil {
+			c.t.Fatal(err)
 		}
-		defer f.Close()
-		for _, a := range c.history {
-			if err := json.NewEncoder(f).Encode(a); err != nil {
-				t.Fatal(err)
-			}
-		}
+	}
+	if err := w.Flush(); err != nil {
+		c.t.Fatal(err)
 	}
 }

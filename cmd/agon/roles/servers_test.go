@@ -118,7 +118,8 @@ func (s *serving) end(sig syscall.Signal) error {
 // them does: one that does not answer is left out.
 type balancer struct {
 	mu   sync.Mutex
-	urls []string // guarded by mu
+	urls []string          // guarded by mu
+	via  http.RoundTripper // nil: Go's
 	next atomic.Int64
 	seen sync.Map                                // url: *atomic.Int64, answers to claims
 	open map[string]map[int64]context.CancelFunc // guarded by mu; requests under way by server
@@ -187,7 +188,11 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.GetBody != nil {
 			out.Body, _ = r.GetBody()
 		}
-		resp, err := http.DefaultTransport.RoundTrip(out)
+		via := b.via
+		if via == nil {
+			via = http.DefaultTransport
+		}
+		resp, err := via.RoundTrip(out)
 		if err == nil {
 			if r.URL.Path == "/v1/leases" && resp.StatusCode == http.StatusOK {
 				n, _ := b.seen.LoadOrStore(u, new(atomic.Int64))

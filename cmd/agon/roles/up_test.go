@@ -46,6 +46,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if url := os.Getenv(envPlayer); url != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := playerMain(ctx, url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir := os.Getenv("AGON_TEST_UP"); dir != "" {
 		o := testOptions(dir)
 		o.Once = os.Getenv("AGON_TEST_ONCE") != ""

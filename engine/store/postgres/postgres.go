@@ -61,7 +61,9 @@ const (
 	crashShutdown     = "57P02"
 	cannotConnectNow  = "57P03"
 	tooManyConns      = "53300"
+	ioError           = "58030"
 	classOfConnection = "08"
+	classOfResources  = "53" // no room on its disk, no memory
 )
 
 // IsURL reports whether a store is named by a URL of this driver.
@@ -286,6 +288,13 @@ func (e *engine) ByIndex(ctx context.Context, q store.Querier) error {
 
 // Conflict reports whether err broke a uniqueness rule.
 func (e *engine) Conflict(err error) bool { return state(err) == uniqueViolation }
+
+// Away reports whether the server was away for as long as calls wait for it, has no room, or
+// the engine is closed.
+func (e *engine) Away(err error) bool {
+	c := state(err)
+	return passing(err) || errors.Is(err, group.ErrClosed) || c == ioError || strings.HasPrefix(c, classOfResources)
+}
 
 // state is the SQLSTATE of an error; "" where the server did not answer with one.
 func state(err error) string {

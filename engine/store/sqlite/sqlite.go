@@ -524,6 +524,16 @@ func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querie
 
 func (r *reader) close() error { return errors.Join(r.stmts.close(), r.conn.Close()) }
 
+// Away reports whether the file's disk is full or fails, or the engine is closed.
+func (e *engine) Away(err error) bool {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return errors.Is(err, ErrClosed)
+	}
+	c := se.Code() & 0xff // the rest says which call of the system failed
+	return c == sqlite3.SQLITE_FULL || c == sqlite3.SQLITE_IOERR || c == sqlite3.SQLITE_BUSY
+}
+
 // Conflict reports whether err broke a uniqueness rule.
 func (e *engine) Conflict(err error) bool {
 	var se *sqlite.Error

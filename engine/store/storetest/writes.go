@@ -162,10 +162,10 @@ func closed(t *testing.T, s *suite) {
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Write(ctx, func(*store.Tx) error { return nil }); err == nil {
-		t.Error("write after close: no error")
+	if err := s.Write(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrAway) {
+		t.Errorf("write after close: %v", err)
 	}
-	if err := s.Read(ctx, func(*store.Tx) error { return nil }); err == nil {
-		t.Error("read after close: no error")
+	if err := s.Read(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrAway) {
+		t.Errorf("read after close: %v", err)
 	}
 }
