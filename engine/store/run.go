@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -378,7 +376,7 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// What its last validator keeps for its return is that one's for a while, three times
 	// at most: one that never returns a result does not hold a run for ever.
 	const often = `(SELECT count(*) FROM attempts b WHERE b.run = r.id AND b.outcome = 'kept') > 3`
-	const kept = `EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.outcome = 'kept' AND a.ended_at > $8`
+	const kept = `EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.outcome = 'kept' AND a.ended_at > $7`
 	mayTake := `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5` + peers + ` AND (
@@ -400,7 +398,7 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
-	without, more, err := t.withoutGPUs(`runs r WHERE r.arena = $1 AND r.state = 'queued'`, arena, c, 9)
+	without, more, err := t.withoutGPUs(`runs r WHERE r.arena = $1 AND r.state = 'queued'`, arena, c, 8)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -408,9 +406,14 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	if c.NoDuels {
 		plain += ` AND r.rival = ''`
 	}
-	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
-		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND (`+kept+` AND a.validator = $3) OR (NOT `+kept+`) OR `+often+`) AND `+mayTake+`))`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
-		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now)), micros(c.Now.Add(-c.KeptFor))}, more...)...)
+	// How many leases c holds is counted where a run is found, once.
+	o, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued'
+		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $6 AND (`+kept+` AND a.validator = $3) OR (NOT `+kept+`) OR `+often+`) AND `+mayTake+`))`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
+		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), max(lostOnce, micros(c.Now)), micros(c.Now.Add(-c.KeptFor))}, more...)...)
+	if err == nil && c.MaxLeases > 0 && o.Held >= c.MaxLeases {
+		return Offer{}, ErrNotFound
+	}
+	return o, err
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.

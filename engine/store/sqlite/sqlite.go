@@ -107,6 +107,8 @@ type engine struct {
 	factRow  int64 // owned by the writer, once it is loaded: the last row of log_facts
 	factNext int64 // owned by the writer, as factRow is: the index of the next fact
 
+	check *checkpointer // nil: beside a server, whose it is
+
 	guard *guard.File // owned by the writer; the count of commits beside the database; nil: another process counts
 	salt  [16]byte    // sets this process's commits apart from those of a copy
 	mark  atomic.Pointer[guard.Mark]
@@ -124,11 +126,11 @@ func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 	}
 	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
 	// cache_size: 32 MiB, so that indexes of many finished runs stay at hand.
-	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)", "cache_size(-32768)"))
+	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", auto(o), "temp_store(MEMORY)", "cache_size(-32768)"))
 	if err != nil {
 		return nil, err
 	}
-	w.SetMaxOpenConns(1)
+	w.SetMaxOpenConns(2) // the writer and the checkpointer
 	conn, err := w.Conn(ctx)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -158,6 +160,13 @@ func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 	for range readers {
 		e.idle <- nil
 	}
+	if !o.beside {
+		c, err := w.Conn(ctx)
+		if err != nil {
+			return nil, errors.Join(err, r.Close(), closeGuard(g), conn.Close(), w.Close())
+		}
+		e.check = newCheckpointer(c)
+	}
 	e.queue = group.New(e.commit)
 	return e, nil
 }
@@ -167,7 +176,10 @@ func (e *engine) Close() error {
 	var err error
 	e.once.Do(func() {
 		e.queue.Close()
-		err = e.stmts.close()
+		if e.check != nil {
+			err = e.check.close()
+		}
+		err = errors.Join(err, e.stmts.close())
 		for range cap(e.idle) { // waits for those that read
 			if r := <-e.idle; r != nil {
 				err = errors.Join(err, r.close())
@@ -201,6 +213,9 @@ var errPartly = errors.New("a job failed half-way")
 // half-way is run again with a savepoint for each job, which undoes that job alone.
 func (e *engine) runGroup(jobs []*group.Job, careful bool) (err error) {
 	ctx := context.Background()
+	if e.check != nil {
+		e.check.finish(e.conn)
+	}
 	q := &writer{querier: querier{conn: e.conn, stmts: e.stmts}, row: e.factRow + 1, first: e.factNext}
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -261,6 +276,7 @@ func (e *engine) runGroup(jobs []*group.Job, careful bool) (err error) {
 	if _, err = q.ExecContext(ctx, "COMMIT"); err != nil {
 		return err
 	}
+	e.check.committed()
 	e.mark.Store(&mark)
 	if len(q.facts) > 0 {
 		e.factRow, e.factNext = q.row, q.first+int64(len(q.facts))
