@@ -196,7 +196,7 @@ func (s *server) watchWeights(ctx context.Context) {
 }
 
 func (s *server) noteWeights(ctx context.Context, seen map[uint16]agon.Digest) error {
-	arenas, err := s.Platform.Arenas(ctx)
+	arenas, err := s.Store.Arenas(ctx) // not the platform's, which counts the queues
 	if err != nil {
 		return err
 	}
