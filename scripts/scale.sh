@@ -19,5 +19,5 @@ port=${PGPORT:-54328}
 (cd "$dir/pg" && $as "$bin/initdb" -D "$dir/pg/data" -U agon -A trust -E UTF8 --locale=C.UTF-8 >/dev/null)
 (cd "$dir/pg" && $as "$bin/pg_ctl" -D "$dir/pg/data" -l "$dir/pg/log" -w start -o "-p $port -k $dir/pg -c listen_addresses=127.0.0.1 -c max_connections=300 -c max_wal_size=4GB -c shared_buffers=1GB" >/dev/null)
 (cd "$dir/pg" && $as "$bin/createdb" -h "$dir/pg" -p "$port" -U agon agon)
-go run ./bench/lease -store "postgres://agon@127.0.0.1:$port/agon" -finished "${FINISHED:-10000000}" -rounds "${ROUNDS:-3}" -queued "${QUEUED:-6000}"
+go run ./bench/lease -store "postgres://agon@127.0.0.1:$port/agon" -finished "${FINISHED:-10000000}" -rounds "${ROUNDS:-3}" -queued "${QUEUED:-12000}"
 go run ./bench/collect -blobs "${BLOBS:-1000000}"

@@ -23,16 +23,6 @@ const (
 	netuid  = 1
 )
 
-// empty removes all that a PostgreSQL database holds.
-func empty(ctx context.Context, at string) error {
-	db, err := sql.Open("pgx", at)
-	if err != nil {
-		return err
-	}
-	_, err = db.ExecContext(ctx, `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
-	return errors.Join(err, db.Close())
-}
-
 // arenaFile is the arena: nothing is played, so its results carry nothing that
 // another could judge again.
 const arenaFile = `id = %q
@@ -123,10 +113,11 @@ func enter(tx *store.Tx, arena agon.Arena, pd agon.Digest, n int, now time.Time)
 // history multiplies the first submission into finished ones, each run with
 // its attempt, score and evidence, as an arena that has been open for years has them.
 func history(ctx context.Context, path string, runs, tasks int) error {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=cache_size(-200000)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=cache_size(-1000000)&_pragma=synchronous(OFF)&_pragma=temp_store(FILE)")
 	if err != nil {
 		return err
 	}
+	db.SetMaxOpenConns(1)
 	subs := max(1, runs/tasks)
 	args := []any{sql.Named("subs", subs), sql.Named("runs", subs*tasks), sql.Named("tasks", tasks), sql.Named("now", time.Now().UnixMicro())}
 	const (
@@ -134,7 +125,11 @@ func history(ctx context.Context, path string, runs, tasks int) error {
 		each  = `WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < @runs) `
 		runID = `substr('00000000', 1 + length(hex(i))) || printf('%024x', i * 2654435761)`
 	)
-	for _, q := range []string{
+	indexes, err := takeIndexes(ctx, db)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	for _, q := range append([]string{
 		count + `INSERT INTO submissions (id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, score, solved, total)
 			SELECT printf('old%029d', i), arena, 'old-miner-' || (i % 500), 'old-cold-' || (i % 500), netuid, '', 'sha256:' || lower(hex(randomblob(32))), licence,
 			'scored', 0, @now, 0.5, 13, 27 FROM c, (SELECT arena, netuid, licence FROM submissions WHERE seq = 1)`,
@@ -149,12 +144,39 @@ func history(ctx context.Context, path string, runs, tasks int) error {
 			SELECT ` + runID + `, 'small/t', 1, 'sha256:' || lower(hex(randomblob(32))), 1, 1, '{}', 'coding-1', '12 of 12 tests passed' FROM c`,
 		count + `INSERT INTO decisions (arena, challenger, incumbent, score, outcome, rule, numbers, at)
 			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'winner_takes_all', '{}', @now FROM c`,
-	} {
+	}, indexes...) {
 		if _, err := db.ExecContext(ctx, q, args...); err != nil {
 			return errors.Join(err, db.Close())
 		}
 	}
 	return db.Close()
+}
+
+// takeIndexes drops the indexes of the tables that history fills, and returns what makes
+// them again: row by row, millions would go to places all over the file.
+func takeIndexes(ctx context.Context, db *sql.DB) (again []string, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ('submissions', 'runs', 'attempts', 'scores', 'decisions')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
+			return nil, err
+		}
+		names, again = append(names, name), append(again, text)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := db.ExecContext(ctx, `DROP INDEX "`+name+`"`); err != nil {
+			return nil, err
+		}
+	}
+	return again, nil
 }
 
 // historyIn is history in a PostgreSQL database, which then looks at its tables as its own

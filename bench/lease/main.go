@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&o.queued, "queued", 6000, "submissions in the queue, 27 runs each")
 	flag.DurationVar(&o.runFor, "for", 6*time.Second, "time of each measurement, after a third of it to warm up")
 	flag.IntVar(&o.rate, "rate", 3000, "pairs/s of the paced measurement")
-	flag.StringVar(&o.store, "store", "", "measure an empty PostgreSQL `database` too, taking turns with SQLite; it is emptied afterwards")
+	flag.StringVar(&o.store, "store", "", "measure databases beside this PostgreSQL `database` too, taking turns with SQLite; they are made and dropped")
 	flag.IntVar(&o.rounds, "rounds", 1, "measurements of each store")
 	flag.Parse()
 	if err := measure(context.Background(), o); err != nil {
@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, o options) error {
+func measure(ctx context.Context, o options) (err error) {
 	fmt.Printf("workers of %d validators; caller and server share the machine\n\n", validators)
 	fmt.Println("| store | finished runs | workers | pace | pairs/s | claim p50 | claim p99 | result p50 | result p99 | worst | CPU of a pair: server, PostgreSQL, workers |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
@@ -79,10 +79,21 @@ func measure(ctx context.Context, o options) error {
 			kinds = append(kinds, kind{at, o.finished})
 		}
 	}
+	places := map[kind]*place{}
+	defer func() {
+		for _, p := range places {
+			err = errors.Join(err, p.remove(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, k := range kinds { // history takes long to store: once for all rounds
+		if places[k], err = prepare(ctx, o, k.store, k.finished); err != nil {
+			return err
+		}
+	}
 	seen := map[kind][]figures{}
 	for range o.rounds {
 		for _, k := range kinds {
-			f, err := one(ctx, o, k.store, k.finished)
+			f, err := places[k].one(ctx, o, k.finished)
 			if err != nil {
 				return err
 			}
@@ -134,32 +145,10 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// one measures a server whose store, a PostgreSQL database or else a file, holds so many
-// finished runs.
-func one(ctx context.Context, o options, at string, finished int) (f figures, err error) {
-	dir, err := os.MkdirTemp("", "agon-bench-")
-	if err != nil {
-		return f, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if at != "" {
-		defer func() { err = errors.Join(err, empty(ctx, at)) }()
-	}
-	stop, _, err := serve(ctx, o, dir, at) // makes the arena, the ledger and the operator's key
-	if err != nil {
-		return f, err
-	}
-	keys, err := register(ctx, o, dir)
-	if err == nil {
-		err = stop()
-	}
-	if err != nil {
-		return f, err
-	}
-	if err := fill(ctx, filepath.Join(dir, "agon.db"), at, finished, o.queued); err != nil {
-		return f, fmt.Errorf("fill the store: %w", err)
-	}
-	stop, pid, err := serve(ctx, o, dir, at)
+// one measures the server of p, whose store holds so many finished runs.
+func (p *place) one(ctx context.Context, o options, finished int) (f figures, err error) {
+	at, keys := p.at, p.keys
+	stop, pid, err := serve(ctx, o, p.dir, at)
 	if err != nil {
 		return f, err
 	}
