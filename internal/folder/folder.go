@@ -11,9 +11,29 @@ import (
 	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
+// Documents is where small JSON documents are kept by name: a Folder, or a place of the
+// store (platform.Documents). A document is durable when Put returns, and is whole or not there.
+type Documents interface {
+	// Get reads a document; ok is false where there is none.
+	Get(name string, v any) (ok bool, err error)
+	Put(name string, v any) error
+	// Names lists the documents that begin with prefix, sorted.
+	Names(prefix string) ([]string, error)
+	// Remove drops a document; that it is not there is no error.
+	Remove(name string) error
+}
+
 // Folder keeps small JSON documents by name. A document is durable when put
 // returns, and is whole or not there.
 type Folder string
+
+// Or is documents, or the folder dir where they are nil.
+func Or(documents Documents, dir string) Documents {
+	if documents == nil {
+		return Folder(dir)
+	}
+	return documents
+}
 
 // NameForm is what names of documents look like.
 var NameForm = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,79}$`)

@@ -69,9 +69,13 @@ func queryRoutes(s *kit.Server, arena string) (http.Handler, error) {
 		list := slices.DeleteFunc(slices.Clone(a.Tasks), func(t agon.TaskRef) bool { return !keep(t) })
 		return wireQueries(ctx, s.Blobs, list, s.Data.Path("harnyx-query", "trees"))
 	}
+	kept, err := s.Platform.Documents(context.Background(), "harnyx-query", s.Data.Path("harnyx-query"))
+	if err != nil {
+		return nil, err
+	}
 	host := tools.New(conf)
 	p, h, err := wire.NewPlatform(wire.PlatformConfig{
-		Driver: driver(s, &a.Arena), Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx-query"), Log: s.Options.Log, Items: conf.Items, Repo: newLazyRepo(s.Options),
+		Driver: driver(s, &a.Arena), Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx-query"), Documents: kept, Log: s.Options.Log, Items: conf.Items, Repo: newLazyRepo(s.Options),
 		Verifier: verifier(s, arena),
 		Hidden: func(ctx context.Context) (map[string]bool, error) {
 			list, err := tasks(ctx, func(t agon.TaskRef) bool { return t.Hidden })

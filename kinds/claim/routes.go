@@ -86,6 +86,10 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 	if err != nil {
 		return nil, err
 	}
+	kept, err := s.Platform.Documents(context.Background(), "harnyx", s.Data.Path("harnyx"))
+	if err != nil {
+		return nil, err
+	}
 	p, h, err := wire.NewPlatform(wire.PlatformConfig{
 		Driver: driver(s, &a.Arena),
 		Keys: func(ctx context.Context) (map[string]string, error) {
@@ -101,7 +105,7 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 			return out, err
 		},
 		Items: items, Repo: newLazyRepo(s.Options),
-		Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx"), Log: s.Options.Log,
+		Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx"), Documents: kept, Log: s.Options.Log,
 		Verifier: verifier(s, arena),
 		Claims: func(ctx context.Context) ([]wire.Claim, error) {
 			a, err := s.Platform.FullArena(ctx, arena)

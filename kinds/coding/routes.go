@@ -1,6 +1,7 @@
 package coding
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -40,8 +41,12 @@ func ridgesRoutes(s *kit.Server, arena agon.Arena) (http.Handler, error) {
 	wrong := func(name, want string) error {
 		return &agon.Error{Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: name, Message: fmt.Sprintf("%s is %q: want %s", name, get(name), want), Mend: "correct it, or leave it out"}
 	}
+	docs, err := s.Platform.Documents(context.Background(), "ridges", s.Data.Path("ridges"), wire.SecretName)
+	if err != nil {
+		return nil, err
+	}
 	c := wire.Config{
-		Platform: s.Platform, Arena: arena.ID, Dir: s.Data.Path("ridges"), Log: s.Options.Log, Cooldown: cooldown,
+		Platform: s.Platform, Arena: arena.ID, Dir: s.Data.Path("ridges"), Documents: docs, Log: s.Options.Log, Cooldown: cooldown,
 		Verifier: &dialect.Verifier{
 			Now: time.Now, Replay: s.Replay(), Members: s.Members(arena.ID), Strict: get("AGON_STRICT_SIGNATURES") != "",
 		},

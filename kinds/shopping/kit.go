@@ -166,8 +166,12 @@ func oroRoutes(ctx context.Context, s *kit.Server, arena string) (http.Handler, 
 	}
 	sessions.Verifier = v
 	trees := &validator.TreeCache{Dir: s.Data.Path("oro", "trees"), Source: s.Blobs}
+	docs, err := s.Platform.Documents(ctx, "oro", s.Data.Path("oro", "runs"))
+	if err != nil {
+		return nil, err
+	}
 	return wire.New(wire.Config{
-		Platform: s.Platform, Arena: arena, Verifier: v, Sessions: sessions, Dir: s.Data.Path("oro", "runs"), Base: s.URL, Log: s.Options.Log,
+		Platform: s.Platform, Arena: arena, Verifier: v, Sessions: sessions, Dir: s.Data.Path("oro", "runs"), Documents: docs, Base: s.URL, Log: s.Options.Log,
 		Gateway: lender(ctx, s, arena), Providers: kit.Providers(s.Options.Getenv),
 		Models: func() []string {
 			if list := modelNames(s.Options.Getenv("AGON_LLM_MODEL")); s.Options.Getenv("AGON_LLM_BASE_URL") != "" && len(list) > 0 {

@@ -333,8 +333,13 @@ func (g *grand) feed(ctx context.Context, runs int) error {
 		}
 		miners = append(miners, m)
 	}
-	for n := 0; n*grandTasks < runs; n++ {
-		for int64(n*grandTasks) > g.reported.Load()+20*grandTasks && ctx.Err() == nil {
+	entered := func() int { // with what the faults have entered
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.acked) * grandTasks
+	}
+	for n := 0; entered() < runs; n++ {
+		for int64(entered()) > g.reported.Load()+20*grandTasks && ctx.Err() == nil {
 			time.Sleep(20 * time.Millisecond) // the queue is long enough; results come through a pipe
 		}
 		if err := g.submitTo(ctx, g.arenas[n%len(g.arenas)], miners[n%grandMiners], 1_000_000+n); err != nil {

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"archived rows read as before", archived},
 		{"nonces", nonces},
 		{"what is kept for a while", kept},
+		{"documents", documents},
 		{"counters", counters},
 		{"same bytes once an arena", sameBytes},
 		{"overdue", overdue},

@@ -19,18 +19,72 @@ import (
 // liveFor is how long a request shows that its validator is there.
 const liveFor = 5 * time.Minute
 
-// liveness is when validators were last heard of.
-type liveness struct {
-	mu     sync.Mutex
-	at     map[string]time.Time // by hotkey; guarded by mu
-	worked map[string]time.Time // when they last asked for work; guarded by mu
+// keptEvery is how often the times of one validator are written down: the next server knows
+// them to a minute.
+const keptEvery = time.Minute
+
+// heard is when a validator was last heard of, and when it last asked for work.
+type heard struct {
+	Hotkey string    `json:"hotkey"`
+	At     time.Time `json:"at"`
+	Worked time.Time `json:"worked"`
+
+	kept time.Time // when this was written down
 }
 
-// working notes that a validator asks for work.
-func (p *Platform) working(hotkey string) {
+// liveness is when validators were last heard of.
+type liveness struct {
+	mu sync.Mutex
+	by map[string]heard // by hotkey; guarded by mu
+}
+
+func heardName(hotkey string) string { return "heard-" + sha([]byte(hotkey))[:32] }
+
+// loadLive reads what the server before has heard.
+func (p *Platform) loadLive() error {
+	p.alive.by = map[string]heard{}
+	names, err := p.dir.Names("heard-")
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		var h heard
+		if _, err := p.dir.Get(n, &h); err != nil {
+			return err
+		}
+		p.alive.by[h.Hotkey] = h
+	}
+	return nil
+}
+
+// hear notes that a validator is there, and asks for work.
+func (p *Platform) hear(hotkey string, works bool) {
+	now := p.cfg.Now().UTC()
 	p.alive.mu.Lock()
-	p.alive.worked[hotkey] = p.cfg.Now().UTC()
+	h := p.alive.by[hotkey]
+	h.Hotkey, h.At = hotkey, now
+	if works {
+		h.Worked = now
+	}
+	keep := now.Sub(h.kept) >= keptEvery
+	if keep {
+		h.kept = now
+	}
+	p.alive.by[hotkey] = h
 	p.alive.mu.Unlock()
+	if !keep {
+		return
+	}
+	if err := p.dir.Put(heardName(hotkey), h); err != nil {
+		p.cfg.Log.Warn("a validator that was heard of is not written down", "hotkey", hotkey, "err", err)
+	}
+}
+
+// last is when a validator was last heard of.
+func (p *Platform) last(hotkey string) heard {
+	p.alive.mu.Lock()
+	defer p.alive.mu.Unlock()
+	return p.alive.by[hotkey]
 }
 
 // validator reads a request of a validator and notes that it is there. ok is false when
@@ -38,9 +92,7 @@ func (p *Platform) working(hotkey string) {
 func (p *Platform) validator(w http.ResponseWriter, r *http.Request, limit int64) (dialect.Identity, []byte, bool) {
 	id, body, ok := signed(w, r, p.cfg.Verifier, asValidator, limit)
 	if ok {
-		p.alive.mu.Lock()
-		p.alive.at[id.Hotkey] = p.cfg.Now().UTC()
-		p.alive.mu.Unlock()
+		p.hear(id.Hotkey, false)
 	}
 	return id, body, ok
 }
@@ -95,13 +147,12 @@ func (p *Platform) live(ctx context.Context, list []registration) []registration
 	now := p.cfg.Now()
 	var wg sync.WaitGroup
 	for i, reg := range list {
-		p.alive.mu.Lock()
-		at, worked := p.alive.at[reg.Hotkey], p.alive.worked[reg.Hotkey]
-		p.alive.mu.Unlock()
+		h := p.last(reg.Hotkey)
 		if p.pulls() { // nothing is pushed: only those who ask for work play
-			there[i] = now.Sub(worked) <= liveFor
+			there[i] = now.Sub(h.Worked) <= liveFor
 			continue
 		}
+		at := h.At
 		if reg.At.After(at) {
 			at = reg.At
 		}
@@ -122,14 +173,10 @@ func (p *Platform) live(ctx context.Context, list []registration) []registration
 
 // heardOf counts the registrations of validators that have asked for anything within a day.
 func (p *Platform) heardOf(list []registration) (n int) {
-	p.alive.mu.Lock()
-	defer p.alive.mu.Unlock()
 	for _, reg := range list {
 		at := reg.At
-		for _, x := range []time.Time{p.alive.at[reg.Hotkey], p.alive.worked[reg.Hotkey]} {
-			if x.After(at) {
-				at = x
-			}
+		if h := p.last(reg.Hotkey); h.At.After(at) {
+			at = h.At
 		}
 		if p.cfg.Now().Sub(at) <= 24*time.Hour {
 			n++

@@ -45,6 +45,12 @@ func TestLiveValidators(t *testing.T) {
 	if got := deliveries(); !got[12] {
 		t.Errorf("it has asked: %v", got)
 	}
+	if p, w.h, err = NewPlatform(w.cfg); err != nil { // another server
+		t.Fatal(err)
+	}
+	if got := deliveries(); !got[12] {
+		t.Errorf("it has asked the server before: %v", got)
+	}
 	w.later(liveFor + time.Minute)
 	quiet.srv.Close()
 	if got := deliveries(); len(got) != 0 {

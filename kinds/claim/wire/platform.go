@@ -38,6 +38,8 @@ type PlatformConfig struct {
 	// goes to validators alone, until they leave the arena. nil: none.
 	Hidden func(ctx context.Context) (map[string]bool, error)
 	Dir    string // batches and registrations
+	// Documents has what would stand in Dir, but for keys; nil: Dir has it.
+	Documents folder.Documents
 	// Items and Repo answer /v1/feeds and /v1/repo-search; nil: 503.
 	Items tools.Items
 	Repo  tools.Repo
@@ -60,7 +62,7 @@ type PlatformConfig struct {
 // Platform serves the platform's endpoints, those of the seed or of the query era.
 type Platform struct {
 	cfg    PlatformConfig
-	dir    folder.Folder
+	dir    folder.Documents
 	client *http.Client // that validators are asked with
 	voters *http.Client // the same, with more patience
 
@@ -90,7 +92,10 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Driver.defaults()
-	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}, alive: liveness{at: map[string]time.Time{}, worked: map[string]time.Time{}}}
+	p := &Platform{cfg: c, dir: folder.Or(c.Documents, c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}}
+	if err := p.loadLive(); err != nil {
+		return nil, nil, err
+	}
 	m := http.NewServeMux()
 	if err := p.openWork(m); err != nil {
 		return nil, nil, err

@@ -233,7 +233,7 @@ func (p *Platform) worker(w http.ResponseWriter, r *http.Request, limit int64, v
 		refuse(w, http.StatusForbidden, "validator_not_registered", "register with POST /v1/validators/register first")
 		return "", false
 	}
-	p.working(id.Hotkey)
+	p.hear(id.Hotkey, true)
 	return id.Hotkey, decode(w, body, false, v)
 }
 

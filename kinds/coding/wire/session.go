@@ -30,7 +30,7 @@ const (
 	maxLog       = 500_000
 )
 
-// session is a validator or screener that is connected. It is on disk, so that
+// session is a validator or screener that is connected. It is stored, so that
 // it survives a restart of ours.
 type session struct {
 	ID        string    `json:"session_id"`

@@ -43,6 +43,8 @@ type Config struct {
 	// Verifier checks signatures; its Members say who is on the subnet.
 	Verifier *dialect.Verifier
 	Dir      string // agents, payments, sessions and reports: what was acknowledged is durable
+	// Documents has what would stand in Dir, but for keys; nil: Dir has it.
+	Documents folder.Documents
 	// Tree returns the directory of a task's files.
 	Tree func(ctx context.Context, d agon.Digest) (string, error)
 
@@ -74,7 +76,7 @@ type Config struct {
 // Backend serves the routes.
 type Backend struct {
 	cfg    Config
-	dir    folder.Folder
+	dir    folder.Documents
 	secret []byte // of links
 
 	giving   sync.Mutex // held while fees become credits
@@ -201,7 +203,10 @@ func Patterns() []string {
 	}
 }
 
-// New takes over what is in Dir.
+// SecretName is the document of Config.Dir that has the key of links.
+const SecretName = "secret"
+
+// New takes over what is in Documents.
 func New(c Config) (*Backend, error) {
 	if c.Platform == nil || c.Arena == "" || c.Verifier == nil || c.Dir == "" || c.Tree == nil {
 		return nil, errors.New("ridges: Platform, Arena, Verifier, Dir and Tree are needed")
@@ -212,9 +217,10 @@ func New(c Config) (*Backend, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), agents: map[string]string{}, entered: map[string]string{}, sessions: map[string]*session{}, sockets: map[*socket]bool{}, evals: map[string][]string{}}
+	b := &Backend{cfg: c, dir: folder.Or(c.Documents, c.Dir), agents: map[string]string{}, entered: map[string]string{}, sessions: map[string]*session{}, sockets: map[*socket]bool{}, evals: map[string][]string{}}
 	var key struct{ Key []byte }
-	ok, err := b.dir.Get("secret", &key)
+	own := folder.Folder(c.Dir) // keys do not stand beside what they protect
+	ok, err := own.Get(SecretName, &key)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +228,7 @@ func New(c Config) (*Backend, error) {
 		if key.Key, err = randomBytes(32); err != nil {
 			return nil, err
 		}
-		if err := b.dir.Put("secret", key); err != nil {
+		if err := own.Put(SecretName, key); err != nil {
 			return nil, err
 		}
 	}

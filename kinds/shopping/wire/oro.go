@@ -49,6 +49,8 @@ type Config struct {
 	// Problem returns a task's problem as it stands in the suite, reward and all.
 	Problem func(ctx context.Context, t agon.TaskRef) (json.RawMessage, error)
 	Dir     string // leases that foreign validators hold
+	// Documents has what would stand in Dir, but for keys; nil: Dir has it.
+	Documents folder.Documents
 	// Base is the URL under which these routes are reached, for links.
 	Base   func() string
 	Models func() []string
@@ -66,7 +68,7 @@ type Config struct {
 // Backend serves the routes.
 type Backend struct {
 	cfg   Config
-	dir   folder.Folder
+	dir   folder.Documents
 	limit *limiter
 
 	rate *door.Limiter // of what a lent token asks for
@@ -199,7 +201,7 @@ func newBackend(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{cfg: c, secret: secret, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}, apart: served.NewCache(c.Now, time.Minute), rate: door.NewLimiter(c.Now)}, nil
+	return &Backend{cfg: c, secret: secret, dir: folder.Or(c.Documents, c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}, apart: served.NewCache(c.Now, time.Minute), rate: door.NewLimiter(c.Now)}, nil
 }
 
 func (b *Backend) routes() (http.Handler, error) {
