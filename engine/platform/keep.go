@@ -22,6 +22,11 @@ func (k *Keep) Put(ctx context.Context, key string, value []byte, until time.Tim
 	return k.p.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.Keep(k.what, key, value, until) })
 }
 
+// PutFew is Put, after which at most few keys have this value: those that end first go.
+func (k *Keep) PutFew(ctx context.Context, key string, value []byte, until time.Time, few int) error {
+	return k.p.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.KeepFew(k.what, key, value, until, few, k.p.now()) })
+}
+
 // Get returns the value, or nil when there is none (any more).
 func (k *Keep) Get(ctx context.Context, key string) (value []byte, err error) {
 	err = k.p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {

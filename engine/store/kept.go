@@ -23,6 +23,23 @@ func (t *Tx) Keep(what, key string, value []byte, until time.Time) error {
 		what, keptID(what, key), base64.RawStdEncoding.EncodeToString(value), micros(until))
 }
 
+// KeepFew is Keep, after which at most few keys have this value: those that end first are
+// dropped for it.
+func (t *Tx) KeepFew(what, key string, value []byte, until time.Time, few int, now time.Time) error {
+	text := base64.RawStdEncoding.EncodeToString(value)
+	ids, err := many(t, func(r scanner) (s string, err error) { err = r.Scan(&s); return s, err },
+		`SELECT id FROM kept WHERE what = $1 AND value = $2 AND until >= $3 AND id <> $4 ORDER BY until DESC, id`, what, text, micros(now), keptID(what, key))
+	if err != nil {
+		return err
+	}
+	for _, id := range ids[min(len(ids), max(few-1, 0)):] {
+		if _, err := t.exec(`DELETE FROM kept WHERE what = $1 AND id = $2`, what, id); err != nil {
+			return err
+		}
+	}
+	return t.Keep(what, key, value, until)
+}
+
 // Kept returns a value that is kept, nil where there is none (any more).
 func (t *Tx) Kept(what, key string, now time.Time) ([]byte, error) {
 	text, err := one(t, func(r scanner) (s string, err error) { err = r.Scan(&s); return s, err },

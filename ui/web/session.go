@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 type Keep interface {
 	// Put stores value under key until a time; it is durable on return.
 	Put(ctx context.Context, key string, value []byte, until time.Time) error
+	// PutFew is Put, after which at most few keys have this value: those that end first go.
+	PutFew(ctx context.Context, key string, value []byte, until time.Time, few int) error
 	// Get returns the value, or nil when there is none (any more).
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Take returns the value and removes it. Of many at once exactly one gets it.
@@ -83,8 +86,14 @@ func (s *sessions) put(ctx context.Context, live bool, hotkey string, life time.
 			return "", err
 		}
 	}
-	return secret, s.keep.Put(ctx, s.key(live, k), []byte(hotkey), until)
+	if live { // servers of before have given some to this key
+		return secret, s.keep.PutFew(ctx, s.key(live, k), []byte(hotkey), until, maxPerKey)
+	}
+	return secret, s.keep.Put(ctx, s.key(live, k), []byte(codeValue+hotkey), until)
 }
+
+// codeValue begins what is kept of a code: it is not counted as a session.
+const codeValue = "code "
 
 func (s *sessions) in(live bool) map[[32]byte]held {
 	if live {
@@ -152,7 +161,7 @@ func (s *sessions) take(ctx context.Context, live bool, secret string, once bool
 		get = s.keep.Take
 	}
 	b, err := get(ctx, s.key(live, k))
-	return string(b), b != nil, err
+	return strings.TrimPrefix(string(b), codeValue), b != nil, err
 }
 
 // of returns the hotkey that a request's cookie stands for, none where the store does not answer.

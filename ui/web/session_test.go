@@ -49,16 +49,39 @@ func TestSessionsUnderAFlood(t *testing.T) {
 }
 
 // shelf is a Keep that two servers share.
-type shelf map[string]string
+type shelf map[string]shelved
 
-func (s shelf) Put(_ context.Context, key string, value []byte, _ time.Time) error {
-	s[key] = string(value)
+type shelved struct {
+	value string
+	until time.Time
+}
+
+func (s shelf) Put(_ context.Context, key string, value []byte, until time.Time) error {
+	s[key] = shelved{string(value), until}
 	return nil
+}
+
+func (s shelf) PutFew(ctx context.Context, key string, value []byte, until time.Time, few int) error {
+	for {
+		n, first := 0, ""
+		for k, v := range s {
+			if v.value != string(value) {
+				continue
+			}
+			if n++; first == "" || v.until.Before(s[first].until) {
+				first = k
+			}
+		}
+		if n < few {
+			return s.Put(ctx, key, value, until)
+		}
+		delete(s, first)
+	}
 }
 
 func (s shelf) Get(_ context.Context, key string) ([]byte, error) {
 	if v, ok := s[key]; ok {
-		return []byte(v), nil
+		return []byte(v.value), nil
 	}
 	return nil, nil
 }
@@ -99,16 +122,20 @@ func TestSessionsOfTwoServers(t *testing.T) {
 	first := put(a, true)
 	is(b, true, first, false, true)
 	is(b, false, first, false, false) // not a code
-	for range maxPerKey {
+	second := put(a, true)
+	for range maxPerKey - 1 {
 		put(a, true)
 	}
 	is(b, true, first, false, false)
-	last := put(b, true)
+	is(b, true, second, false, true)
+	put(b, false)
+	last := put(b, true) // a key has its few, whichever servers gave them
+	is(b, true, second, false, false)
 	is(a, true, last, false, true)
-	is(a, true, last, true, true)
-	if len(both) != maxPerKey {
-		t.Errorf("%d are kept, want %d", len(both), maxPerKey)
+	if len(both) != maxPerKey+1 { // and the code
+		t.Errorf("%d are kept, want %d and a code", len(both), maxPerKey)
 	}
+	is(a, true, last, true, true)
 	for key := range both {
 		if strings.Contains(key, first) || strings.Contains(key, last) {
 			t.Error("a secret is kept")

@@ -51,6 +51,26 @@ func kept(t *testing.T, s *suite) {
 	if got := read("a", "k", t0.Add(2*time.Minute)); got != "two" {
 		t.Errorf("a later value: %q", got)
 	}
+	few := func(key string, until time.Time) {
+		t.Helper()
+		s.write(func(tx *store.Tx) error { return tx.KeepFew("few", key, []byte("one"), until, 2, t0) })
+	}
+	put("few", "of another", "two", t0.Add(time.Minute))
+	put("few", "over", "one", t0.Add(-time.Minute))
+	few("c", t0.Add(3*time.Minute))
+	few("b", t0.Add(2*time.Minute))
+	few("b", t0.Add(4*time.Minute)) // the same key is not another
+	few("d", t0.Add(time.Minute))
+	for key, want := range map[string]string{"of another": "two", "b": "one", "c": "none", "d": "one"} {
+		if got := read("few", key, t0); got != want {
+			t.Errorf("few %s: %q, want %q", key, got, want)
+		}
+	}
+	s.write(func(tx *store.Tx) error {
+		_, err := tx.PurgeKept(t0.Add(time.Hour/2), 10)
+		return err
+	})
+	put("a", "k", "two", t0.Add(2*time.Minute))
 	put("a", "l", "three", t0.Add(time.Minute))
 	for i, want := range []int64{1, 1, 0} {
 		s.write(func(tx *store.Tx) error {
