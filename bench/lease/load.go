@@ -21,8 +21,9 @@ import (
 // load is a crowd of workers. They write requests by hand: what is to be
 // measured is the server, and the crowd has to share a machine with it.
 type load struct {
-	addr, audience string
-	keys           []*auth.Key
+	addrs    []string // of the servers; workers take turns
+	audience string
+	keys     []*auth.Key
 }
 
 // sample is what a measurement saw.
@@ -42,7 +43,7 @@ func (l *load) run(d time.Duration, workers, rate int) (sample, error) {
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
-			w := worker{load: l, key: l.keys[i%len(l.keys)]}
+			w := worker{load: l, addr: l.addrs[i%len(l.addrs)], key: l.keys[i%len(l.keys)]}
 			err := w.play(began, d, rate, i, workers)
 			mu.Lock()
 			defer mu.Unlock()
@@ -60,6 +61,7 @@ func (l *load) run(d time.Duration, workers, rate int) (sample, error) {
 
 type worker struct {
 	*load
+	addr            string
 	key             *auth.Key
 	conn            net.Conn
 	br              *bufio.Reader

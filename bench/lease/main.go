@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -42,6 +43,7 @@ type options struct {
 	rate     int
 	store    string
 	rounds   int
+	servers  int
 }
 
 func main() {
@@ -54,6 +56,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 3000, "pairs/s of the paced measurement")
 	flag.StringVar(&o.store, "store", "", "measure databases beside this PostgreSQL `database` too, taking turns with SQLite; they are made and dropped")
 	flag.IntVar(&o.rounds, "rounds", 1, "measurements of each store")
+	flag.IntVar(&o.servers, "servers", 1, "with -store, measure so many servers over one database too")
 	flag.Parse()
 	if err := measure(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "lease:", err)
@@ -68,15 +71,19 @@ func measure(ctx context.Context, o options) (err error) {
 	type kind struct {
 		store    string
 		finished int
+		servers  int
 	}
 	var kinds []kind
 	for _, at := range []string{"", o.store} {
 		if at == "" && len(kinds) > 0 { // no PostgreSQL
 			continue
 		}
-		kinds = append(kinds, kind{store: at})
+		kinds = append(kinds, kind{at, 0, 1})
 		if o.finished > 0 {
-			kinds = append(kinds, kind{at, o.finished})
+			kinds = append(kinds, kind{at, o.finished, 1})
+		}
+		if o.servers > 1 && at != "" {
+			kinds = append(kinds, kind{at, 0, o.servers})
 		}
 	}
 	places := map[kind]*place{}
@@ -86,14 +93,14 @@ func measure(ctx context.Context, o options) (err error) {
 		}
 	}()
 	for _, k := range kinds { // history takes long to store: once for all rounds
-		if places[k], err = prepare(ctx, o, k.store, k.finished); err != nil {
+		if places[k], err = prepare(ctx, o, k.store, k.finished, k.servers); err != nil {
 			return err
 		}
 	}
 	seen := map[kind][]figures{}
 	for range o.rounds {
 		for _, k := range kinds {
-			f, err := places[k].one(ctx, o, k.finished)
+			f, err := places[k].one(ctx, o, k.finished, k.servers)
 			if err != nil {
 				return err
 			}
@@ -102,15 +109,19 @@ func measure(ctx context.Context, o options) (err error) {
 	}
 	rate := func(f figures) float64 { return f.rate }
 	if o.store != "" {
-		lite, pg := middle(seen[kind{}], rate), middle(seen[kind{store: o.store}], rate)
+		lite, pg := middle(seen[kind{"", 0, 1}], rate), middle(seen[kind{o.store, 0, 1}], rate)
 		fmt.Printf("\nas fast as it goes, medians of %d: %.0f pairs/s on SQLite, %.0f on PostgreSQL: ratio %.2f\n", o.rounds, lite, pg, pg/lite)
 	}
+	claim, cost := func(f figures) float64 { return f.claim }, func(f figures) float64 { return f.cpu }
 	for _, k := range kinds {
+		none, some := seen[kind{k.store, 0, 1}], seen[k]
+		if k.servers > 1 {
+			fmt.Printf("\n%d servers against one, medians of %d: %.0f pairs/s against %.0f (%.2f), a pair %.0f µs of processor against %.0f (%.2f)\n",
+				k.servers, o.rounds, middle(some, rate), middle(none, rate), middle(some, rate)/middle(none, rate), middle(some, cost), middle(none, cost), middle(some, cost)/middle(none, cost))
+		}
 		if k.finished == 0 {
 			continue
 		}
-		none, some := seen[kind{store: k.store}], seen[k]
-		claim, cost := func(f figures) float64 { return f.claim }, func(f figures) float64 { return f.cpu }
 		fmt.Printf("\n%s with %d finished runs against none, medians of %d: a claim at half the pace takes %.2f ms against %.2f (ratio %.2f), a pair %.0f µs of processor against %.0f (%.2f), %.0f pairs/s against %.0f\n",
 			nameOf(k.store), k.finished, o.rounds, middle(some, claim), middle(none, claim), middle(some, claim)/middle(none, claim),
 			middle(some, cost), middle(none, cost), middle(some, cost)/middle(none, cost), middle(some, rate), middle(none, rate))
@@ -145,20 +156,31 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// one measures the server of p, whose store holds so many finished runs.
-func (p *place) one(ctx context.Context, o options, finished int) (f figures, err error) {
+// one measures servers of p, whose store holds so many finished runs.
+func (p *place) one(ctx context.Context, o options, finished, servers int) (f figures, err error) {
 	at, keys := p.at, p.keys
-	stop, pid, err := serve(ctx, o, p.dir, at)
-	if err != nil {
-		return f, err
+	var pids, addrs []string
+	for range servers {
+		each := o
+		if each.listen, err = after(o.listen, len(addrs)); err != nil {
+			return f, err
+		}
+		stop, pid, err := serve(ctx, each, p.dir, at)
+		if err != nil {
+			return f, err
+		}
+		defer func() { _ = stop() }()
+		pids, addrs = append(pids, strconv.Itoa(pid)), append(addrs, each.listen)
 	}
-	defer func() { _ = stop() }()
 	audience, err := audienceOf(ctx, o)
 	if err != nil {
 		return f, err
 	}
 	name := nameOf(at)
-	l := load{addr: o.listen, audience: audience, keys: keys}
+	if servers > 1 {
+		name = fmt.Sprintf("%s-%d", name, servers) // of servers
+	}
+	l := load{addrs: addrs, audience: audience, keys: keys}
 	if _, err := l.run(o.runFor/3, validators*perOne, 0); err != nil {
 		return f, err
 	}
@@ -166,13 +188,13 @@ func (p *place) one(ctx context.Context, o options, finished int) (f figures, er
 		name          string
 		workers, rate int
 	}{{"200", validators * perOne, 0}, {"200-paced", validators * perOne, o.rate}, {"200-half", validators * perOne, o.rate / 2}, {"20", validators, 0}} {
-		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU(at)
+		server, own, db := cpu(pids...), cpu("self"), databaseCPU(at)
 		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
 			return f, err
 		}
 		pairs := float64(len(s.results))
-		server, own, db = cpu(strconv.Itoa(pid))-server, cpu("self")-own, databaseCPU(at)-db
+		server, own, db = cpu(pids...)-server, cpu("self")-own, databaseCPU(at)-db
 		switch m.name {
 		case "200":
 			f.rate = s.rate
@@ -210,17 +232,30 @@ func databaseCPU(at string) (sum float64) {
 	return sum
 }
 
-// cpu is the processor time that a process has used, in seconds.
-func cpu(pid string) float64 {
-	b, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0
+// cpu is the processor time that processes have used, in seconds.
+func cpu(pids ...string) (sum float64) {
+	for _, pid := range pids {
+		b, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(b), ") ")
+		f := strings.Fields(rest)
+		user, _ := strconv.ParseFloat(f[11], 64) // in ticks of 10 ms
+		sys, _ := strconv.ParseFloat(f[12], 64)
+		sum += (user + sys) / 100
 	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	f := strings.Fields(rest)
-	user, _ := strconv.ParseFloat(f[11], 64) // in ticks of 10 ms
-	sys, _ := strconv.ParseFloat(f[12], 64)
-	return (user + sys) / 100
+	return sum
+}
+
+// after is the address n ports above listen.
+func after(listen string, n int) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", err
+	}
+	first, err := strconv.Atoi(port)
+	return net.JoinHostPort(host, strconv.Itoa(first+n)), err
 }
 
 // ms is a percentile in milliseconds.

@@ -21,7 +21,7 @@ type place struct {
 
 // prepare makes the arena, the validators, a queue and so many finished runs: in a file, or
 // in a new database beside the one that store names.
-func prepare(ctx context.Context, o options, store string, finished int) (p *place, err error) {
+func prepare(ctx context.Context, o options, store string, finished, servers int) (p *place, err error) {
 	p = &place{}
 	if p.dir, err = os.MkdirTemp("", "agon-bench-"); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func prepare(ctx context.Context, o options, store string, finished int) (p *pla
 		}
 	}()
 	if store != "" {
-		if err := p.database(ctx, store, finished); err != nil {
+		if err := p.database(ctx, store, fmt.Sprintf("agon_bench_%d_%d", finished, servers)); err != nil {
 			return nil, err
 		}
 	}
@@ -55,12 +55,11 @@ func prepare(ctx context.Context, o options, store string, finished int) (p *pla
 }
 
 // database makes a database for p, which ends with p.
-func (p *place) database(ctx context.Context, store string, finished int) error {
+func (p *place) database(ctx context.Context, store, name string) error {
 	u, err := url.Parse(store)
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("agon_bench_%d", finished)
 	do := func(ctx context.Context, text string) error {
 		db, err := sql.Open("pgx", store)
 		if err != nil {
