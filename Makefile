@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: grand kube scale fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
+.PHONY: pgversions grand kube scale fuzz peers image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -68,6 +68,9 @@ flywheel: build ## base, SFT, RFT: a small model learns to shop from plays and i
 
 postgres: build ## the tests of the platform and all wires on a real PostgreSQL, then a whole arena (slow)
 	@./scripts/postgres.sh
+
+pgversions: ## the store's suite, and two servers, on PostgreSQL 16, 17 and 18 (VERSIONS="17"; npm has their programs; slow)
+	@./scripts/pgversions.sh
 
 s3: ## the tests of blobs in a bucket on two real S3 servers, which are built here (slow the first time; SEAWEEDFS=0: versitygw alone)
 	@./scripts/s3.sh

@@ -1,8 +1,10 @@
 # Sourced by scripts that need a PostgreSQL: start_postgres starts a server of its own below
 # a temporary directory, in memory where there is room, and sets pg_bin, pg_dir, pg_as
-# (how to run as its user), pg_port and pg_url; stop_postgres ends and removes it.
+# (how to run as its user), pg_port and pg_url; stop_postgres ends and removes it. PG_BIN is the
+# folder (from /) of another server's initdb, pg_ctl and postgres; clients are Debian's.
 start_postgres() {
-	pg_bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+	pg_tools=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+	pg_bin=${PG_BIN:-$pg_tools}
 	[ -x "$pg_bin/initdb" ] || { echo "PostgreSQL is not installed (Debian: apt-get install postgresql)" >&2; exit 1; }
 	local at=/tmp
 	if [ "${1:-}" != disk ] && [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -n 1)" -gt 3000000 ]; then at=/dev/shm; fi
@@ -21,4 +23,4 @@ stop_postgres() {
 }
 
 # make_database NAME: an empty one.
-make_database() { (cd "$pg_dir" && $pg_as "$pg_bin/createdb" -h "$pg_dir" -p "$pg_port" -U agon "$1"); }
+make_database() { (cd "$pg_dir" && $pg_as "$pg_tools/createdb" -h "$pg_dir" -p "$pg_port" -U agon "$1"); }

@@ -19,7 +19,7 @@ TIMEFORMAT='%U %S'
 exec 3>&2
 used=$({ time AGON_STORE="$pg_url/agon" ./bin/agon up --once --data "$pg_dir/agon" --listen 127.0.0.1:0 ${ARENA:+--arena "$ARENA"} -o json >"$pg_dir/outcome.json" 2>&3; } 2>&1)
 cat "$pg_dir/outcome.json"
-ask() { (cd "$pg_dir" && $pg_as "$pg_bin/psql" -h "$pg_dir" -p "$pg_port" -U agon -d agon -Atc "$1"); }
+ask() { (cd "$pg_dir" && $pg_as "$pg_tools/psql" -h "$pg_dir" -p "$pg_port" -U agon -d agon -Atc "$1"); }
 awk -v runs="$(ask 'SELECT count(*) FROM runs WHERE ended_at > 0')" -v rows="$(ask "SELECT pg_database_size('agon')")" -v events="$(ask 'SELECT count(*) FROM events')" \
 	-v bytes="$(du -sb "$pg_dir/agon/blobs" | cut -f1)" -v used="$used" -v was="$before" -v now="$(spent)" 'BEGIN {
 	split(used, u, " "); split(was, a, " "); split(now, b, " ")

@@ -32,6 +32,9 @@ type Server struct {
 	cred           *syscall.Credential
 }
 
+// envBin names the folder of the programs of another version than Debian's newest.
+const envBin = "AGON_TEST_PG_BIN"
+
 // Start starts a server that ends with the test. It fails where PostgreSQL is
 // not installed: nothing is skipped.
 func Start(t testing.TB) *Server {
@@ -48,6 +51,9 @@ func Start(t testing.TB) *Server {
 func StartIn(t testing.TB, dir string) *Server {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if dir := os.Getenv(envBin); dir != "" {
+		found = []string{filepath.Join(dir, "initdb")}
+	}
 	if len(found) == 0 {
 		t.Fatal("PostgreSQL 15 or newer is not installed (Debian: apt-get install postgresql); make test installs it")
 	}
