@@ -28,6 +28,8 @@ type History interface {
 	Head() translog.Checkpoint
 	Entry(index int64) ([]byte, error)
 	Publish(ctx context.Context) (translog.Checkpoint, error)
+	// Trouble is why nothing could be published lately; nil: it could.
+	Trouble() error
 	Inclusion(i int64, c translog.Checkpoint) (tlog.RecordProof, error)
 	Consistency(n int64, c translog.Checkpoint) (tlog.TreeProof, error)
 }
@@ -199,8 +201,15 @@ func (p *Platform) Proof(ctx context.Context, c Caller, typ, id string) (*client
 	}
 	head := p.history.Head()
 	if x.Index >= head.N { // it is newer than the newest head
-		if head, err = p.history.Publish(ctx); err != nil {
-			return nil, err
+		err := p.history.Trouble() // a place that is away is not waited for by everybody
+		if err == nil {
+			head, err = p.history.Publish(ctx)
+		}
+		if err != nil {
+			return nil, &agon.Error{
+				Code: "log_behind", Status: 503, Fault: agon.FaultPlatform, Err: err, Mend: "ask again later: the log goes on where it stopped",
+				Message: fmt.Sprintf("this %s is stored, and will be entry %d of the log, which cannot be written now", typ, x.Index),
+			}
 		}
 	}
 	hashes, err := p.history.Inclusion(x.Index, head)

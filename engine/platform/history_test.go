@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -241,4 +242,50 @@ func alterations(old any) []any {
 		return append(out, v+"x")
 	}
 	return nil
+}
+
+// sickDir is a place of a log's files that can be made to fail.
+type sickDir struct {
+	translog.Dir
+	sick bool
+}
+
+func (d *sickDir) Write(name string, data []byte, durable bool) error {
+	if d.sick {
+		return errors.New("no route to the bucket")
+	}
+	return d.Dir.Write(name, data, durable)
+}
+
+// While the log's files cannot be written a proof of what is newer says so, without another
+// try of each who asks; older proofs are given, and all are when it goes on.
+func TestProofBehind(t *testing.T) {
+	f := newFixture(t, 1)
+	key, err := translog.LoadKey(filepath.Join(f.dir, "log.key"), func(ed25519.PublicKey) string { return "agon.test/log" })
+	must(t, err)
+	at := &sickDir{Dir: translog.Dir(filepath.Join(f.dir, "log"))}
+	l, err := translog.Open(bg, translog.Config{Storage: at, Source: Facts{f.cfg.Store}, Key: key, Commits: f.cfg.Store.Commits})
+	must(t, err)
+	f.SetHistory(l)
+	over, end := context.WithCancel(bg)
+	end()
+	first := f.submit(miner1, "one")
+	proof := func(id, want string) {
+		t.Helper()
+		_, err := f.Proof(bg, Caller{Hotkey: operator, Operator: true}, translog.TypeSubmission, id)
+		var e *agon.Error
+		if errors.As(err, &e); want != "" && (e == nil || e.Code != want || e.Status != 503) || want == "" && err != nil {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	proof(first.ID, "")
+	at.sick = true
+	second := f.submit(miner2, "two")
+	proof(second.ID, "log_behind")
+	l.Run(over)
+	at.sick = false
+	proof(second.ID, "log_behind") // Run has not been there yet
+	proof(first.ID, "")
+	l.Run(over)
+	proof(second.ID, "")
 }

@@ -47,6 +47,8 @@ type Log struct {
 	mu    sync.RWMutex
 	head  Checkpoint // guarded by mu
 	stale bool       // guarded by mu: an earlier key has signed head
+	// trouble is why Run could not publish when it last tried; guarded by mu
+	trouble error
 }
 
 // LostError says that the store lacks leaves that the log has published.
@@ -348,9 +350,13 @@ func (l *Log) Run(ctx context.Context) {
 	t := time.NewTicker(l.cfg.Every)
 	defer t.Stop()
 	publish := func(ctx context.Context) {
-		if _, err := l.Publish(ctx); err != nil && ctx.Err() == nil {
+		_, err := l.Publish(ctx)
+		if err != nil && ctx.Err() == nil {
 			l.cfg.Log.Error("the log cannot be published", "err", err)
 		}
+		l.mu.Lock()
+		l.trouble = err
+		l.mu.Unlock()
 	}
 	for {
 		publish(ctx)
@@ -361,6 +367,13 @@ func (l *Log) Run(ctx context.Context) {
 		case <-t.C:
 		}
 	}
+}
+
+// Trouble is why Run could not publish when it last tried, nil where it could.
+func (l *Log) Trouble() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.trouble
 }
 
 // Head is the newest signed head.
