@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store/postgres"
 	"github.com/agon-arena/agon/engine/task"
@@ -342,7 +344,15 @@ func (g *grand) feed(ctx context.Context, runs int) error {
 		for int64(entered()) > g.reported.Load()+20*grandTasks && ctx.Err() == nil {
 			time.Sleep(20 * time.Millisecond) // the queue is long enough; results come through a pipe
 		}
-		if err := g.submitTo(ctx, g.arenas[n%len(g.arenas)], miners[n%grandMiners], 1_000_000+n); err != nil {
+		m := &miners[n%grandMiners]
+		err := g.submitTo(ctx, g.arenas[n%len(g.arenas)], *m, 1_000_000+n)
+		var e *agon.Error
+		if errors.As(err, &e) && e.Status == http.StatusForbidden { // newer miners took its place on the subnet
+			if *m, err = g.join(ctx, 2_000_000+n); err == nil {
+				err = g.submitTo(ctx, g.arenas[n%len(g.arenas)], *m, 1_000_000+n)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -453,6 +463,7 @@ func TestGrand(t *testing.T) {
 		t.Skip("AGON_GRAND_RUNS says no number: make grand runs this")
 	}
 	g := newGrand(t, runs)
+	t.Cleanup(func() { g.keepHistory(os.Getenv("AGON_SERVER_HISTORY")) })
 	seed := uint64(envNumber("AGON_SERVER_SEED", int(time.Now().UnixNano())))
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -513,7 +524,6 @@ func TestGrand(t *testing.T) {
 			t.Errorf("%s, which was asked to end: %v", s.cmd.Args, err)
 		}
 	}
-	g.keepHistory(os.Getenv("AGON_SERVER_HISTORY"))
 	g.check()
 	o := testOptions(g.chaos.dir)
 	o.Store, o.Blobs = g.at, g.blobs

@@ -553,6 +553,8 @@ func (c *chaos) keepHistory(at string) {
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, a := range c.history {
 		if err := json.NewEncoder(w).Encode(a); err != nil {
 			c.t.Fatal(err)
