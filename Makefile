@@ -143,6 +143,10 @@ soak: build ## 50 boxes at once for SOAK (10m), then strangers at the door as lo
 kills: ## kill a process that plays boxes KILLS (200) times: nothing may stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -kills $(KILLS)
 
+.PHONY: images
+images: ## gVisor's conformance and attack suites in boxes made of images, programs in what was warm there
+	@$(GO) test ./sandbox/runsc -run 'TestConformance|TestAttacks' -args -images
+
 lint: ## vet, gofumpt, staticcheck, golangci-lint, prose, a few mutants
 	@./scripts/lint.sh
 

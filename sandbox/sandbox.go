@@ -71,9 +71,23 @@ type Spec struct {
 	// Nothing of the root file system's host files changes. Not every driver can
 	// (ErrHost). Never for contestants' code.
 	Root bool
+	// Warm is a program that later boxes need not start, where the driver can spare it; nil: none.
+	Warm *Warm
 	// Apart marks a box that sees nothing of a task, because what it makes serves
 	// others, too: the engine adds no data set to it.
 	Apart bool
+}
+
+// Warm is a program of ours that has work to do before it needs anything of its box,
+// such as an interpreter that imports. A driver may have it done once, in a box with
+// nothing of anybody's, and make other boxes of an image of that. There, the first
+// Exec of the same Args goes on where the program waited: see package warm for what
+// the program has to do. To all else such a box is like one that was started.
+type Warm struct {
+	Args []string
+	// Env is what the program is started with. What Exec gives it comes later, and
+	// should say the same of what is read at a start.
+	Env []string
 }
 
 // MountKind says how a mount behaves.
@@ -104,6 +118,9 @@ type Mount struct {
 	Layer     *Layer // for MountLayer
 	SizeBytes int64  // for MountTmp
 	Exec      bool   // allow execution from ro/overlay/scratch (default true for overlay and scratch)
+	// Shared says that what lies at Source never changes and is for every box that names
+	// it: a box that serves others, too, may see it (see Spec.Warm).
+	Shared bool
 }
 
 // Layer is what an ended box left under one writable mount. It is owned by the

@@ -302,6 +302,9 @@ func (e *env) withLibraries(ctx context.Context, spec sandbox.Spec, list agon.Di
 		return spec, err
 	}
 	spec.Mounts, spec.Env = append(slices.Clone(spec.Mounts), m), append(slices.Clone(spec.Env), env...)
+	if w := spec.Warm; w != nil { // it looks for packages when it starts
+		spec.Warm = &sandbox.Warm{Args: w.Args, Env: append(slices.Clone(w.Env), env...)}
+	}
 	return spec, nil
 }
 

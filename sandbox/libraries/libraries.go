@@ -234,7 +234,7 @@ func (t *tail) Write(p []byte) (int, error) {
 // Mount shows an installed list to the agents' Python of a root file system,
 // where that looks for packages by itself; programs of the image see nothing of it.
 func Mount(root, dir string) (sandbox.Mount, []string, error) {
-	m := sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Exec: true}
+	m := sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Exec: true, Shared: true}
 	r, err := os.OpenRoot(root)
 	if err != nil {
 		return m, nil, err

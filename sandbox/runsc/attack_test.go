@@ -6,7 +6,4 @@ import (
 	"github.com/agon-arena/agon/sandbox/sandboxtest"
 )
 
-func TestAttacks(t *testing.T) {
-	d, root, dir := setup(t)
-	sandboxtest.RunAttacks(t, sandboxtest.Config{Driver: d, Rootfs: root, StateDir: dir})
-}
+func TestAttacks(t *testing.T) { sandboxtest.RunAttacks(t, suite(t)) }

@@ -79,6 +79,16 @@ var patches = []struct{ file, old, new string }{
 	{"runsc/boot/loader.go", "	seccheck.Initialize()\n", "	if args.PodInitConfigFD >= 0 {\n		seccheck.Initialize()\n	}\n"},
 	// How often the sandbox collects garbage; see collect in driver.go.
 	{"runsc/sandbox/sandbox.go", "		cmd.Env = []string{}\n", "		cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return !strings.HasPrefix(s, \"GOGC=\") && !strings.HasPrefix(s, \"GOMEMLIMIT=\") })\n"},
+	// An image is taken of a box whose first process has a host's socket as its input, and
+	// that socket is another one where the image is restored; see image.go. gVisor gives the
+	// file its new number and would leave the old one to the socket behind it.
+	{"pkg/sentry/socket/unix/transport/save_restore.go", "func (c *HostSender) afterLoad(context.Context) {\n", "// RestoredInput is the number of the first process's input where a box is restored.\nvar RestoredInput = -1\n\nfunc (c *HostSender) afterLoad(context.Context) {\n	if c.fd >= 0 {\n		c.fd = RestoredInput\n	}\n"},
+	{"runsc/boot/restore.go", "	\"gvisor.dev/gvisor/pkg/sentry/pgalloc\"\n", "	\"gvisor.dev/gvisor/pkg/sentry/pgalloc\"\n	\"gvisor.dev/gvisor/pkg/sentry/socket/unix/transport\"\n"},
+	{"runsc/boot/restore.go", "			restoreMnts.fdmap[key] = fd.Release()\n", "			restoreMnts.fdmap[key] = fd.Release()\n			if i == 0 {\n				transport.RestoredInput = restoreMnts.fdmap[key]\n			}\n"},
+	// Dropping 40 capabilities from the bounding set stops all threads 40 times. What the
+	// set is for are programs that a process executes: locked, NOROOT and no_new_privs
+	// give them no capability whatever the set holds, in two stops.
+	{"runsc/cmd/sandboxsetup/caps_unsafe.go", "	if r.haveSetPCap {\n		for c", "	if r.haveSetPCap && r.ambient == 0 {\n		for _, p := range [][2]uintptr{{unix.PR_SET_SECUREBITS, 1<<0 | 1<<1 | 1<<6 | 1<<7}, {unix.PR_SET_NO_NEW_PRIVS, 1}} {\n			if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, p[0], p[1], 0, 0, 0, 0); errno != 0 {\n				return fmt.Errorf(\"prctl %d on all threads: %w\", p[0], errno)\n			}\n		}\n	} else if r.haveSetPCap {\n		for c"},
 	// The filters to compile beforehand, see pin/precompile.go.txt: what boxes are started with.
 	{"runsc/boot/filter/config/config_precompiled.go", "	type expandFn func(opt Options) ([]Options, error)\n", "	if systrap, err := platform.Lookup(\"systrap\"); err == nil {\n		var ours []Options\n		for _, info := range systrap.PrecompiledSeccompInfo() {\n			for _, host := range []bool{false, true} {\n				ours = append(ours, Options{Platform: info, HostNetwork: host, HostFilesystem: true})\n			}\n		}\n		return ours, nil\n	}\n	type expandFn func(opt Options) ([]Options, error)\n"},
 	{"runsc/fsgofer/filter/config/config_precompiled.go", "func optionsToPrecompile() []Options {\n", "func optionsToPrecompile() []Options {\n	if ours := []Options{{UDSOpenEnabled: true, DirectFS: true}, {UDSOpenEnabled: true, DirectFS: true, LisafsNeeded: true}}; len(ours) > 0 {\n		return ours\n	}\n"},

@@ -56,6 +56,8 @@ type Driver struct {
 	cg    *cgroup.Host
 	store *layers.Store
 	live  atomic.Int64 // boxes that are not closed
+
+	images images // of warm boxes
 }
 
 const (
@@ -147,12 +149,21 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, err
 	if spec, err = spec.WithDevices(); err != nil {
 		return nil, err
 	}
-	m := &machine{d: d, among: d.live.Add(1)}
-	b, err := container.Start(ctx, container.Config{Spec: spec, Store: d.store, Cgroups: d.cg, Runtime: m, Own: true})
-	if err != nil {
-		return nil, err // and no Box, not even a nil one
+	if spec.Network || spec.Root || spec.Devices != nil {
+		spec.Warm = nil // what such a box has, no image can
 	}
-	return b, nil
+	for {
+		m := &machine{d: d, among: d.live.Add(1)}
+		b, err := container.Start(ctx, container.Config{Spec: spec, Store: d.store, Cgroups: d.cg, Runtime: m, Own: true})
+		switch {
+		case err == nil:
+			return b, nil
+		case m.image == nil || ctx.Err() != nil:
+			return nil, err // and no Box, not even a nil one
+		}
+		d.images.drop(m.image, fmt.Errorf("make a box of an image: %w", err))
+		spec.Warm = nil
+	}
 }
 
 // machine implements container.Runtime.
@@ -161,6 +172,12 @@ type machine struct {
 	among int64 // boxes that there were at the start, this one too
 	link  *link
 	doors *netns.Doors
+
+	making bool       // the box is one that an image is taken of
+	begun  *image     // that is taken because of this box; nil: none
+	key    key        // of its image, if the spec has a warm program
+	image  *image     // that the box is made of; nil: it is started
+	files  []*os.File // of image
 }
 
 // Bundle implements container.Runtime.
@@ -177,9 +194,6 @@ func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
 	}
 	if m.doors, err = netns.Serve(spec.Doors, func(i int) (net.Listener, error) { return m.link.doors[i], nil }); err != nil {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
-	}
-	for _, d := range spec.Doors {
-		args = append(args, d.Listen)
 	}
 	spec.Mounts = append([]sandbox.Mount{
 		container.EntryMount(m.d.entry),
@@ -210,9 +224,33 @@ func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
 	if o.Root, err = b.Space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts, spec.Root); err != nil {
 		return nil, err
 	}
-	o.First = container.First(spec, args, "CAP_KILL", "CAP_NET_BIND_SERVICE")
 	spec.Limits.MemoryBytes += sentryBytes
-	return oci.Bundle(spec, o), nil
+	first := func() *specs.Process { return container.First(spec, args, "CAP_KILL", "CAP_NET_BIND_SERVICE") }
+	o.First = first()
+	conf := oci.Bundle(spec, o)
+	if spec.Warm != nil {
+		if err := m.choose(b.Spec, conf); err != nil || m.making || m.image != nil {
+			return conf, err // where the doors are is told later
+		}
+	}
+	for _, d := range spec.Doors {
+		args = append(args, d.Listen)
+	}
+	conf.Process = first()
+	return conf, nil
+}
+
+// choose finds the image for a box, and has it made where that is worth it.
+func (m *machine) choose(spec sandbox.Spec, conf *specs.Spec) (err error) {
+	if m.key, err = keyOf(spec, conf); err != nil || m.making {
+		return err
+	}
+	var begin bool
+	if m.image, m.files, begin = m.d.images.want(m.key); begin {
+		m.begun, m.image = m.image, nil
+		go m.d.makeImage(m.begun, spec, m.key)
+	}
+	return nil
 }
 
 // client is a call of runsc for a box. The arguments say: gVisor's own network,
@@ -248,16 +286,29 @@ func (m *machine) client(b *container.Box, logFile string, args ...string) *exec
 
 // Launch implements container.Runtime.
 func (m *machine) Launch(ctx context.Context, b *container.Box, stdin *os.File) (int, error) {
+	if m.image != nil {
+		return m.restore(ctx, b, stdin)
+	}
+	return m.run(ctx, b, stdin, "run")
+}
+
+// run starts the container by a call of runsc, how.
+func (m *machine) run(ctx context.Context, b *container.Box, stdin *os.File, how ...string) (int, error) {
 	logFile, pidFile := b.Path("start.log"), b.Path("start.pid")
-	cmd := m.client(b, logFile, "run", "--detach", "--bundle", b.Dir(), "--pid-file", pidFile, b.ID())
+	cmd := m.client(b, logFile, append(how, "--detach", "--bundle", b.Dir(), "--pid-file", pidFile, b.ID())...)
 	cmd.Stdin = stdin
 	if err := call(ctx, cmd); err != nil {
-		if text := container.LastError(logFile); text != "" {
-			err = fmt.Errorf("%w: %s", err, text)
-		}
-		return 0, err
+		return 0, withLog(err, logFile)
 	}
 	return container.ReadPID(pidFile)
+}
+
+// withLog adds what a call of runsc said last.
+func withLog(err error, logFile string) error {
+	if text := container.LastError(logFile); text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
 }
 
 // call runs a short-lived client and kills it when ctx ends.
@@ -308,6 +359,9 @@ func (m *machine) Dial(ctx context.Context, b *container.Box, port int) (net.Con
 // Close implements container.Runtime.
 func (m *machine) Close() error {
 	m.d.live.Add(-1)
+	if m.begun != nil { // when all boxes are closed, nothing of ours is under way
+		<-m.begun.done
+	}
 	var err error
 	if m.link != nil {
 		err = m.link.close()

@@ -2,6 +2,7 @@ package runsc_test
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"testing"
 
@@ -36,10 +37,22 @@ func setup(t testing.TB) (*runsc.Driver, string, string) {
 	return d, root, dir
 }
 
-func TestConformance(t *testing.T) {
+// images has the suites play boxes that were made of images: make images.
+var images = flag.Bool("images", false, "play the suites in boxes made of images")
+
+// suite is what the suites are played with.
+func suite(t *testing.T) sandboxtest.Config {
 	d, root, dir := setup(t)
-	sandboxtest.Run(t, sandboxtest.Config{Driver: d, Rootfs: root, StateDir: dir})
+	c := sandboxtest.Config{Driver: d, Rootfs: root, StateDir: dir}
+	if *images {
+		of := &runsc.Imaged{Driver: d, T: t}
+		t.Cleanup(func() { t.Logf("%d boxes were made of images", of.Made()) })
+		c.Driver = of
+	}
+	return c
 }
+
+func TestConformance(t *testing.T) { sandboxtest.Run(t, suite(t)) }
 
 func BenchmarkBox(b *testing.B) {
 	d, root, _ := setup(b)

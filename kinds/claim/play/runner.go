@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	sdk "github.com/agon-arena/agon/kinds/claim/sdk/python"
+	"github.com/agon-arena/agon/sandbox/warm"
 )
 
 var (
@@ -34,6 +35,7 @@ var runnerArgs = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	modules["agon_confine"], modules["agon_worker"], modules["agon_runner"] = confineSource, workerSource, serverSource
+	modules[warm.Module] = warm.Source
 	b, err := json.Marshal(modules)
 	if err != nil {
 		return nil, fmt.Errorf("pack the runner: %w", err)

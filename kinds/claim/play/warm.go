@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,9 @@ type warmBox struct {
 	tasks  sync.Map // session id → task, for the log, which may lag behind the answers
 }
 
+// runnerEnv is what the runner reads when it starts, before it knows of a script.
+var runnerEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp"}
+
 // startWarm makes a box and waits until the runner in it listens. The script is
 // compiled there, but nothing of it runs before the first call.
 func startWarm(ctx context.Context, c warmConfig) (*warmBox, error) {
@@ -75,13 +79,14 @@ func startWarm(ctx context.Context, c warmConfig) (*warmBox, error) {
 		}, c.mounts...),
 		Doors:  []sandbox.Door{{Listen: toolsDoor, Target: c.tools}},
 		Limits: c.limits,
-		Env: append([]string{
-			"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp",
-			"CASTER_AGENT_PATH=" + agentDir + "/" + AgentFile, "SANDBOX_HOST=127.0.0.1", fmt.Sprintf("SANDBOX_PORT=%d", port),
+		// The runner with its imports is the same for every script.
+		Warm: &sandbox.Warm{Args: args, Env: runnerEnv},
+		Env: append(append(slices.Clone(runnerEnv),
+			"CASTER_AGENT_PATH="+agentDir+"/"+AgentFile, "SANDBOX_HOST=127.0.0.1", fmt.Sprintf("SANDBOX_PORT=%d", port),
 			fmt.Sprintf("ENTRYPOINT_TIMEOUT_SECONDS=%g", c.timeout.Seconds()),
 			// A script that fills its memory ends by itself, before the box does.
 			fmt.Sprintf("AGON_WORKER_MEMORY=%d", memory/4*3), "AGON_WATCH_STDIN=1",
-		}, c.env...),
+		), c.env...),
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+
+	"github.com/agon-arena/agon/sandbox/warm"
 )
 
 //go:embed runtime/boot.py runtime/agon_child.py runtime/ujson.py runtime/requests/__init__.py runtime/src/__init__.py runtime/src/agent/*.py
@@ -41,6 +43,7 @@ var childArgs = sync.OnceValues(func() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	modules[warm.Module] = warm.Source
 	b, err := json.Marshal(modules)
 	if err != nil {
 		return nil, fmt.Errorf("pack the runtime: %w", err)

@@ -216,6 +216,7 @@ func (p *player) child(ctx context.Context, key string, pub Public, doors []sand
 		Doors:     doors,
 		Hostnames: []string{"proxy"},
 		Limits:    limits,
+		Warm:      &sandbox.Warm{Args: args, Env: childEnv},
 		Env:       p.environ(pub.ProblemID, wall),
 	})
 	if err != nil {
@@ -263,16 +264,18 @@ func ended(e *Envelope, x sandbox.Exit, result []byte, wall time.Duration) {
 	}
 }
 
+// childEnv is what the child reads when it starts, before it knows of an agent.
+var childEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp"}
+
 // environ is the environment of spec/oro.md 1.2. The token opens nothing: the
 // session belongs to the door.
 func (p *player) environ(problem string, wall time.Duration) []string {
-	env := []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp",
-		"SANDBOX_PROXY_URL=" + proxyURL, "SANDBOX_OUTPUT_FILE=" + logsDir + "/output.jsonl",
-		"INFERENCE_STATS_FILE=" + logsDir + "/inference_stats.jsonl", "REQUEST_LOG_FILE=" + logsDir + "/request_log_" + problem + ".jsonl",
-		"CHUTES_ACCESS_TOKEN=agon", "INFERENCE_ACCESS_TOKEN=agon", "INFERENCE_PROVIDER=chutes", "INFERENCE_BASE_URL=" + proxyURL + "/inference",
+	env := append(slices.Clone(childEnv),
+		"SANDBOX_PROXY_URL="+proxyURL, "SANDBOX_OUTPUT_FILE="+logsDir+"/output.jsonl",
+		"INFERENCE_STATS_FILE="+logsDir+"/inference_stats.jsonl", "REQUEST_LOG_FILE="+logsDir+"/request_log_"+problem+".jsonl",
+		"CHUTES_ACCESS_TOKEN=agon", "INFERENCE_ACCESS_TOKEN=agon", "INFERENCE_PROVIDER=chutes", "INFERENCE_BASE_URL="+proxyURL+"/inference",
 		fmt.Sprintf("AGENT_TIMEOUT=%d", int64(wall.Seconds())),
-	}
+	)
 	model := p.k.cfg.Model
 	for _, m := range p.run.Policy.Models {
 		if m != "*" {

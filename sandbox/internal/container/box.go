@@ -297,6 +297,26 @@ func (b *Box) killBox(limit, lost string) {
 	_ = b.init.Kill()
 }
 
+// Warm has the first process start a program ahead, and waits until it has done its work.
+func (b *Box) Warm(ctx context.Context, w *sandbox.Warm) error {
+	env, err := sandbox.CommandEnv(w.Env, []string{"AGON_WARM=3"}, "/")
+	if err != nil {
+		return err
+	}
+	a, err := b.control.call(ctx, readyTime, request{Op: "warm", Args: w.Args, Env: env, Dir: "/", UID: b.Spec.UID, GID: b.Spec.GID})
+	if err == nil && a.Errno != 0 {
+		err = fmt.Errorf("%s does not wait: %w", w.Args[0], unix.Errno(a.Errno))
+	}
+	return err
+}
+
+// Thaw tells the first process of a box that was made of an image where to listen. Its
+// answer says that the box is ready, as the first words of one that was started do.
+func (b *Box) Thaw(listen []string) error {
+	_, _, err := b.control.ask(request{Op: "thaw", Args: listen})
+	return err
+}
+
 // Dial implements sandbox.Box.
 func (b *Box) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if b.Spec.Network {

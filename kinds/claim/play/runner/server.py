@@ -11,6 +11,7 @@ import sys
 
 import agon_confine
 import agon_sdk  # noqa: F401  imported once, so that forks have it
+import agon_warm
 import agon_worker
 import caster_miner_sdk  # noqa: F401
 import harnyx_miner_sdk  # noqa: F401
@@ -491,6 +492,7 @@ class Server:
 
 
 def main():
+    agon_warm.wait()  # nothing before this line is one box's own
     try:
         config = Config(os.environ)
     except ValueError as e:

@@ -17,6 +17,10 @@
 // The box's system-call filter is installed here, for all threads, before the
 // host is told that the box is ready: every command inherits it. A runtime would
 // compile it anew at each start, which costs more than the rest of its work.
+//
+// Where an image of the box is to be taken, it starts a program ahead, which does what
+// needs nothing of a box ("warm"). In a box made of the image it listens where that
+// box's doors are ("thaw"), and the program becomes the command that is asked for.
 package main
 
 import (
@@ -31,6 +35,7 @@ import (
 	"os/signal"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,7 +49,7 @@ const (
 	maxFilter  = 4096    // instructions, the kernel's limit
 )
 
-// request is what the host asks for: "exec", "kill" or "dial".
+// request is what the host asks for: "exec", "kill", "dial", "warm" or "thaw".
 type request struct {
 	ID       int
 	Op       string
@@ -90,6 +95,15 @@ type entry struct {
 
 	mu      sync.Mutex // held from before a command starts until it is in running
 	running map[int]command
+	warm    *warm // nil without one
+}
+
+// warm is a program that waits to become a command.
+type warm struct {
+	pid      int
+	args     []string
+	uid, gid uint32
+	socket   *os.File // our end of its socket
 }
 
 func main() {
@@ -134,16 +148,24 @@ func run(args []string) error {
 	go clean(e.jobs, os.Getenv("ROOT") == "1")
 	if len(args) > 0 {
 		e.socket = args[0]
-		for i, addr := range args[1:] {
-			l, err := net.Listen("tcp", addr)
-			if err != nil {
-				return err
-			}
-			go accept(l, func() (net.Conn, error) { return e.dial(fmt.Sprintf("L %d", i)) })
+		if err := e.listen(args[1:]); err != nil {
+			return err
 		}
 	}
 	e.answer(answer{}) // ready
 	return e.serve()
+}
+
+// listen opens the doors.
+func (e *entry) listen(addrs []string) error {
+	for i, addr := range addrs {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		go accept(l, func() (net.Conn, error) { return e.dial(fmt.Sprintf("L %d", i)) })
+	}
+	return nil
 }
 
 // filter installs a program of struct sock_filter, in base64, for every thread.
@@ -211,6 +233,13 @@ func (e *entry) serve() error {
 			go func() { e.answer(answer{ID: r.ID, N: killAll()}) }()
 		case "dial":
 			go e.connect(r)
+		case "warm":
+			e.jobs <- func() { e.answer(answer{ID: r.ID, Errno: int(e.heat(r))}) }
+		case "thaw":
+			if err := e.listen(r.Args); err != nil {
+				return err
+			}
+			e.answer(answer{ID: r.ID}) // ready
 		default:
 			return fmt.Errorf("unknown request %q", r.Op)
 		}
@@ -310,6 +339,9 @@ func (e *entry) exec(r request, fds []int) {
 	}()
 	errno := syscall.EINVAL
 	if len(fds) == 3 && len(r.Args) > 0 {
+		if e.resume(r, fds, from) {
+			return
+		}
 		errno = e.start(r, fds, from)
 	}
 	if errno != 0 {
@@ -318,24 +350,88 @@ func (e *entry) exec(r request, fds []int) {
 }
 
 func (e *entry) start(r request, fds []int, from int64) syscall.Errno {
-	file, errno := find(r.Args[0], r.Dir, r.Env)
-	if errno != 0 {
-		return errno
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	pid, errno := spawn(r, fds)
+	if errno == 0 {
+		e.running[pid] = command{r.ID, from}
+	}
+	return errno
+}
+
+// spawn executes a request's program with fds as its first descriptors.
+func spawn(r request, fds []int) (int, syscall.Errno) {
+	file, errno := find(r.Args[0], r.Dir, r.Env)
+	if errno != 0 {
+		return 0, errno
+	}
+	files := make([]uintptr, len(fds))
+	for i, fd := range fds {
+		files[i] = uintptr(fd)
+	}
 	pid, err := syscall.ForkExec(file, r.Args, &syscall.ProcAttr{
-		Dir: r.Dir, Env: r.Env, Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
+		Dir: r.Dir, Env: r.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: r.UID, Gid: r.GID, Groups: []uint32{}}},
 	})
 	if err != nil {
 		if errno, ok := err.(syscall.Errno); ok {
-			return errno
+			return 0, errno
 		}
-		return syscall.EINVAL
+		return 0, syscall.EINVAL
 	}
-	e.running[pid] = command{r.ID, from}
+	return pid, 0
+}
+
+// heat starts a program with a socket as descriptor 3, and waits for the byte by
+// which it says that it waits. Nothing of the host's may be open in it: an image
+// of the box is taken next.
+func (e *entry) heat(r request) syscall.Errno {
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return syscall.EIO
+	}
+	defer func() { _ = null.Close() }()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return syscall.EIO
+	}
+	w := &warm{args: r.Args, uid: r.UID, gid: r.GID, socket: os.NewFile(uintptr(pair[0]), "warm")}
+	e.mu.Lock()
+	n := int(null.Fd())
+	pid, errno := spawn(r, []int{n, n, n, pair[1]})
+	_ = syscall.Close(pair[1])
+	if errno == 0 {
+		w.pid, e.warm = pid, w
+	}
+	e.mu.Unlock()
+	if errno != 0 {
+		return errno
+	}
+	if _, err := w.socket.Read(make([]byte, 1)); err != nil { // it ended
+		return syscall.EIO
+	}
 	return 0
+}
+
+// resume makes the warm program the command that r asks for, with its descriptors,
+// directory and environment. It returns false if there is none, or it is another.
+func (e *entry) resume(r request, fds []int, from int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.warm
+	if w == nil || w.uid != r.UID || w.gid != r.GID || !slices.Equal(w.args, r.Args) {
+		return false
+	}
+	e.warm = nil
+	defer func() { _ = w.socket.Close() }()
+	body := []byte(strings.Join(append([]string{r.Dir}, r.Env...), "\x00"))
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
+	if err := syscall.Sendmsg(int(w.socket.Fd()), head, syscall.UnixRights(fds...), nil, 0); err != nil {
+		return false
+	}
+	e.running[w.pid] = command{r.ID, from}
+	_, _ = w.socket.Write(body) // if it has ended, it is reaped as the command
+	return true
 }
 
 // find looks a program up as a shell would.
@@ -377,6 +473,9 @@ func (e *entry) reap(children <-chan os.Signal) {
 			pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, &ru)
 			c, ours := e.running[pid]
 			delete(e.running, pid)
+			if e.warm != nil && e.warm.pid == pid {
+				e.warm = nil
+			}
 			e.mu.Unlock()
 			if err == syscall.EINTR {
 				continue
