@@ -1,5 +1,5 @@
-// Package agent keeps hotkeys in a process of their own: it signs over a unix
-// socket for daemons that hold no key.
+// Package agent keeps hotkeys in a process of their own: it signs for daemons that
+// hold no key, over a unix socket or, for machines of a fleet, over mutual TLS.
 //
 // The protocol is one JSON object a line, one answer for each, in order:
 //
@@ -11,14 +11,15 @@
 // hashes it where it has over 256 bytes, as chains do, and sees before what it
 // signs. Config.Policy says what it signs at all.
 //
-// or {"error":"…","code":"…"} with a code of this package. Who may ask is
-// decided by the kernel (SO_PEERCRED), by a socket of mode 0600 and by its
-// directory of mode 0700.
+// or {"error":"…","code":"…"} with a code of this package. On a socket the kernel
+// says who asks (SO_PEERCRED); it has mode 0600, its directory mode 0700. Over TLS
+// the client's certificate says it, and Config.Clients what is signed for that name.
 package agent
 
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -30,14 +31,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/certs"
 )
 
-// Limits.
+// Limits; those of a port stand in network.go.
 const (
 	MaxMessage = 64 << 10  // bytes of one message to sign
 	maxLine    = 100 << 10 // bytes of one line: a message in base64, and the rest
@@ -74,6 +77,13 @@ type Error struct {
 
 func (e *Error) Error() string { return "key agent: " + e.Message }
 
+// Ops of the protocol.
+const (
+	opList      = "list"
+	opSign      = "sign"
+	opExtrinsic = "extrinsic"
+)
+
 type ask struct {
 	Op      string `json:"op"`
 	SS58    string `json:"ss58,omitempty"`
@@ -94,25 +104,35 @@ type Server struct {
 	max  int
 	only Policy
 	spending
-	now func() time.Time
-	log *slog.Logger
+	clients func() Clients
+	audit   func(Signed) error
+	now     func() time.Time
+	log     *slog.Logger
+	busy    counts // connections that may ask
+	meeting counts // handshakes
+	// handshake is how long one may take; a test shortens it.
+	handshake time.Duration
 	// peer returns the user at the other end; a test replaces it.
 	peer func(*net.UnixConn) (int, error)
 }
 
 // Config is what a Server is made of.
 type Config struct {
-	Keys     []auth.Signer    // hotkeys, or a coldkey; at least one
-	Policy   Policy           // what may be signed; the zero value = everything
-	UIDs     []int            // users who may ask; nil = the agent's own
-	MaxConns int              // 0 = DefaultMaxConns
-	Now      func() time.Time // nil = time.Now
-	Log      *slog.Logger     // refusals are logged, messages and signatures are not
+	Keys     []auth.Signer // hotkeys, or a coldkey; at least one
+	Policy   Policy        // what may be signed; the zero value = everything
+	UIDs     []int         // users who may ask; nil = the agent's own
+	MaxConns int           // 0 = DefaultMaxConns
+	// Clients are who may ask over TLS; nil: nobody. It is asked for each request.
+	Clients func() Clients
+	// Audit notes each signature before it leaves; where it fails there is none. It may be nil.
+	Audit func(Signed) error
+	Now   func() time.Time // nil = time.Now
+	Log   *slog.Logger     // refusals are logged, messages and signatures are not
 }
 
 // New makes a server.
 func New(c Config) (*Server, error) {
-	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, only: c.Policy, now: c.Now, log: c.Log, peer: peerUID}
+	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, only: c.Policy, clients: c.Clients, audit: c.Audit, now: c.Now, log: c.Log, peer: peerUID, handshake: certs.HandshakeTime}
 	for _, k := range c.Keys {
 		s.keys[k.SS58()] = k
 	}
@@ -134,6 +154,9 @@ func New(c Config) (*Server, error) {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.clients == nil {
+		s.clients = func() Clients { return nil }
 	}
 	return s, nil
 }
@@ -183,18 +206,18 @@ func Listen(path string) (*net.UnixListener, error) {
 	return ln, nil
 }
 
-// Serve answers until ctx ends; it closes ln, which removes the socket, and
+// Serve answers until ctx ends; it closes ln, which removes a socket, and
 // every connection, and returns when all is over. The error is that of ln.
-func (s *Server) Serve(ctx context.Context, ln *net.UnixListener) error {
+// ln is of Listen or of ListenTLS.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
-	slots := make(chan struct{}, s.max)
 	for {
-		conn, err := ln.AcceptUnix()
+		conn, err := ln.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -202,16 +225,18 @@ func (s *Server) Serve(ctx context.Context, ln *net.UnixListener) error {
 			ln.Close()
 			return fmt.Errorf("accept on agent socket: %w", err)
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
+		if t, ok := conn.(*tls.Conn); ok {
+			s.takeTLS(ctx, &wg, t)
+			continue
+		}
+		if !s.busy.take("", s.max, s.max) {
 			s.log.Warn("key agent is full", "connections", s.max)
 			s.write(conn, answer{Error: &Error{CodeBusy, "too many connections"}})
 			conn.Close()
 			continue
 		}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer s.busy.leave("")
 			release := context.AfterFunc(ctx, func() { conn.Close() })
 			defer release()
 			defer conn.Close()
@@ -220,14 +245,39 @@ func (s *Server) Serve(ctx context.Context, ln *net.UnixListener) error {
 	}
 }
 
-// serve answers one connection until it ends, errs or idles.
-func (s *Server) serve(conn *net.UnixConn) {
-	uid, err := s.peer(conn)
+// asker is who asks: a user of this machine, or a client by its certificate.
+type asker struct {
+	uid    int
+	name   string    // of the certificate; "": the kernel told the user
+	until  time.Time // when the certificate ends
+	client *Caller   // of the name, as the clients stand now; nil: a user
+}
+
+func (w *asker) String() string {
+	if w.name != "" {
+		return "client " + w.name
+	}
+	return "user " + strconv.Itoa(w.uid)
+}
+
+// serve answers a user of this machine until the connection ends, errs or idles.
+func (s *Server) serve(conn net.Conn) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		s.log.Error("key agent listens on neither a socket nor TLS")
+		return
+	}
+	uid, err := s.peer(c)
 	if err != nil || !slices.Contains(s.uids, uid) {
 		s.log.Warn("key agent refused a user", "uid", uid, "err", err)
 		s.write(conn, answer{Error: &Error{CodeRefused, "this user may not use the agent"}})
 		return
 	}
+	s.lines(conn, &asker{uid: uid})
+}
+
+// lines answers line by line.
+func (s *Server) lines(conn net.Conn, who *asker) {
 	lines := bufio.NewReaderSize(conn, maxLine)
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
@@ -242,57 +292,84 @@ func (s *Server) serve(conn *net.UnixConn) {
 		case err != nil:
 			return
 		}
-		if !s.write(conn, s.answer(line, uid)) {
+		if why := s.still(who); why != "" {
+			s.log.Warn("key agent refused a client", "client", who.name, "why", why)
+			s.write(conn, answer{Error: &Error{CodeRefused, why}})
+			return
+		}
+		if !s.write(conn, s.answer(line, who)) {
 			return
 		}
 	}
 }
 
-func (s *Server) answer(line []byte, uid int) answer {
-	refuse := func(code, format string, args ...any) answer {
-		return answer{Error: &Error{code, fmt.Sprintf(format, args...)}}
-	}
+func refused(code, format string, args ...any) answer {
+	return answer{Error: &Error{code, fmt.Sprintf(format, args...)}}
+}
+
+func (s *Server) answer(line []byte, who *asker) answer {
 	var a ask
 	if err := json.Unmarshal(line, &a); err != nil {
-		return refuse(CodeBadRequest, "line is not a JSON object of this protocol")
+		return refused(CodeBadRequest, "line is not a JSON object of this protocol")
 	}
 	switch a.Op {
-	case "list":
-		return answer{Keys: s.list}
-	case "sign", "extrinsic":
+	case opList:
+		return answer{Keys: slices.DeleteFunc(slices.Clone(s.list), func(k string) bool { return !who.client.has(k) })}
+	case opSign, opExtrinsic:
 	default:
-		return refuse(CodeBadRequest, "op is neither list, sign nor extrinsic")
+		return refused(CodeBadRequest, "op is neither list, sign nor extrinsic")
 	}
 	if len(a.Message) > MaxMessage {
-		return refuse(CodeTooLarge, "message of %d bytes: at most %d", len(a.Message), MaxMessage)
+		return refused(CodeTooLarge, "message of %d bytes: at most %d", len(a.Message), MaxMessage)
 	}
 	key, ok := s.keys[a.SS58]
-	if !ok {
-		s.log.Warn("key agent was asked for a key that it has not", "uid", uid)
-		return refuse(CodeUnknownKey, "the agent has no such key")
+	if !ok || !who.client.has(a.SS58) {
+		s.log.Warn("key agent was asked for a key that it has not", "who", who)
+		return refused(CodeUnknownKey, "the agent has no such key")
 	}
-	msg, why := a.Message, ""
-	if a.Op == "extrinsic" {
-		if why = s.only.call(msg); why == "" && !s.only.open() {
-			var rao uint64
-			if rao, why = s.only.over(msg); why == "" {
-				why = s.spend(a.SS58, rao, s.only.perDay, s.now())
-			}
-		}
+	if why := s.allowed(&a, who); why != "" {
+		s.log.Warn("key agent does not sign", "key", a.SS58, "who", who, "why", why)
+		return refused(CodePolicy, "the agent's policy does not allow this: %s", why)
+	}
+	msg := a.Message
+	if a.Op == opExtrinsic {
 		msg = signed(msg)
-	} else {
-		why = s.only.text(msg)
-	}
-	if why != "" {
-		s.log.Warn("key agent does not sign", "key", a.SS58, "uid", uid, "why", why)
-		return refuse(CodePolicy, "the agent's policy does not allow this: %s", why)
 	}
 	sig, err := key.Sign(msg)
 	if err != nil {
 		s.log.Error("key agent cannot sign", "key", a.SS58, "err", err)
-		return refuse(CodeInternal, "cannot sign")
+		return refused(CodeInternal, "cannot sign")
+	}
+	if s.audit != nil {
+		if err := s.audit(noted(&a, who, s.now())); err != nil {
+			s.log.Error("key agent does not sign what it cannot note", "err", err)
+			return refused(CodeInternal, "the agent cannot note what it signs")
+		}
 	}
 	return answer{Signature: hex.EncodeToString(sig)}
+}
+
+// allowed says why the agent's policy, or the client's, forbids a message; "" = both allow it.
+func (s *Server) allowed(a *ask, who *asker) (why string) {
+	list := []scope{{"", &s.only}}
+	if who.client != nil {
+		list = append(list, scope{who.name, &who.client.only})
+	}
+	var rao uint64
+	for _, x := range list {
+		if a.Op == opSign {
+			why = x.policy.text(a.Message)
+		} else if why = x.policy.call(a.Message); why == "" && !x.policy.open() {
+			var moved uint64
+			if moved, why = x.policy.over(a.Message); moved > 0 {
+				rao = moved
+			}
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return s.spend(a.SS58, rao, list, s.now())
 }
 
 func (s *Server) write(conn net.Conn, a answer) bool {
@@ -310,6 +387,7 @@ func (s *Server) write(conn net.Conn, a answer) bool {
 // Client is an auth.Signer whose key is in an agent.
 type Client struct {
 	path    string
+	over    *certs.Client // where path is a Scheme address
 	address string
 	public  [32]byte
 
@@ -321,10 +399,11 @@ type Client struct {
 var _ auth.Signer = (*Client)(nil)
 
 // Dial returns a signer for address, or for the agent's only key where address
-// is "". The agent must answer and have the key. Close it after use; it
+// is "". place is a socket's path, or tls://HOST:PORT, which over connects to (nil for
+// a socket). The agent must answer and have the key. Close it after use; it
 // connects again by itself when the agent was restarted.
-func Dial(path, address string) (*Client, error) {
-	keys, err := List(path)
+func Dial(place, address string, over *certs.Client) (*Client, error) {
+	keys, err := List(place, over)
 	if err != nil {
 		return nil, err
 	}
@@ -340,14 +419,14 @@ func Dial(path, address string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key agent: %w", err)
 	}
-	return &Client{path: path, address: address, public: pub}, nil
+	return &Client{path: place, over: over, address: address, public: pub}, nil
 }
 
-// List returns the addresses that the agent at path signs for.
-func List(path string) ([]string, error) {
-	c := &Client{path: path}
+// List returns the addresses that the agent at place signs for.
+func List(place string, over *certs.Client) ([]string, error) {
+	c := &Client{path: place, over: over}
 	defer c.Close()
-	a, err := c.call(ask{Op: "list"})
+	a, err := c.call(ask{Op: opList})
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +442,7 @@ func (c *Client) Sign(msg []byte) ([]byte, error) {
 	if len(msg) > MaxMessage {
 		return nil, &Error{CodeTooLarge, fmt.Sprintf("message of %d bytes: at most %d", len(msg), MaxMessage)}
 	}
-	return c.sign("sign", msg, msg)
+	return c.sign(opSign, msg, msg)
 }
 
 // sign asks for a signature; signed is what the agent signs of the message.
@@ -419,7 +498,7 @@ func (c *Client) try(a ask) (out answer, err error) {
 		}
 	}()
 	if c.conn == nil {
-		conn, err := net.DialTimeout("unix", c.path, ioTimeout)
+		conn, err := c.connect()
 		if err != nil {
 			return answer{}, err
 		}

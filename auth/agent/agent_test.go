@@ -70,11 +70,11 @@ func TestSign(t *testing.T) {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)
 		}
 	}
-	keys, err := List(path)
+	keys, err := List(path, nil)
 	if err != nil || len(keys) != 2 {
 		t.Errorf("list: %v %v", keys, err)
 	}
-	c, err := Dial(path, bob.SS58())
+	c, err := Dial(path, bob.SS58(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestSign(t *testing.T) {
 	if _, err := c.Sign(make([]byte, MaxMessage+1)); !errors.As(err, &refused) || refused.Code != CodeTooLarge {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := Dial(path, key(t, "//Eve").SS58()); !errors.As(err, &refused) || refused.Code != CodeUnknownKey {
+	if _, err := Dial(path, key(t, "//Eve").SS58(), nil); !errors.As(err, &refused) || refused.Code != CodeUnknownKey {
 		t.Errorf("unknown key: %v", err)
 	}
-	if _, err := Dial(path, ""); err == nil || !strings.Contains(err.Error(), "2 keys") {
+	if _, err := Dial(path, "", nil); err == nil || !strings.Contains(err.Error(), "2 keys") {
 		t.Errorf("no key named: %v", err)
 	}
 	// Many at once, over one client.
@@ -118,7 +118,7 @@ func TestSign(t *testing.T) {
 	if _, err := c.Sign([]byte("m")); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
-	if only, err := Dial(path, ""); err != nil || only.SS58() != bob.SS58() {
+	if only, err := Dial(path, "", nil); err != nil || only.SS58() != bob.SS58() {
 		t.Errorf("the only key: %v %v", only, err)
 	}
 }
@@ -127,7 +127,7 @@ func TestSign(t *testing.T) {
 func TestReconnects(t *testing.T) {
 	path, alice := socket(t), key(t, "//Alice")
 	stop := start(t, path, nil, alice)
-	c, err := Dial(path, "")
+	c, err := Dial(path, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestOtherUser(t *testing.T) {
 		s.peer = func(*net.UnixConn) (int, error) { return os.Getuid() + 1, nil }
 	}, key(t, "//Alice"))()
 	var refused *Error
-	if _, err := List(path); !errors.As(err, &refused) || refused.Code != CodeRefused {
+	if _, err := List(path, nil); !errors.As(err, &refused) || refused.Code != CodeRefused {
 		t.Errorf("other user: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestPeerIsUs(t *testing.T) {
 			return uid, err
 		}
 	}, key(t, "//Alice"))()
-	if _, err := List(path); err != nil {
+	if _, err := List(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	if uid := <-seen; uid != os.Getuid() {
@@ -217,7 +217,7 @@ func TestConnectionLimit(t *testing.T) {
 		}
 	}
 	var refused *Error
-	if _, err := List(path); !errors.As(err, &refused) || refused.Code != CodeBusy {
+	if _, err := List(path, nil); !errors.As(err, &refused) || refused.Code != CodeBusy {
 		t.Errorf("fifth connection: %v", err)
 	}
 }
@@ -226,7 +226,7 @@ func TestConnectionLimit(t *testing.T) {
 func TestFalseAgent(t *testing.T) {
 	path, alice, bob := socket(t), key(t, "//Alice"), key(t, "//Bob")
 	defer start(t, path, func(s *Server) { s.keys[alice.SS58()] = bob }, alice)()
-	c, err := Dial(path, alice.SS58())
+	c, err := Dial(path, alice.SS58(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestEd25519(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer start(t, path, nil, ed)()
-	c, err := Dial(path, "")
+	c, err := Dial(path, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"op":"sign","ss58":"` + alice.SS58() + `","message":"AAAA"}`))
 	f.Add([]byte(`{"op":"list"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		a := s.answer(line, 0)
+		a := s.answer(line, &asker{})
 		if _, err := json.Marshal(a); err != nil {
 			t.Fatal(err)
 		}

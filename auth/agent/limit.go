@@ -108,14 +108,22 @@ type spending struct {
 
 type spent struct {
 	at  time.Time
+	by  string // the client; "": the agent's own policy
 	key string
 	rao uint64
 }
 
-// spend counts an amount, or says that it would be more than a day's. What is
-// signed counts, whether or not a chain ever takes it.
-func (s *spending) spend(key string, rao, perDay uint64, now time.Time) (why string) {
-	if rao == 0 || perDay == 0 {
+// scope is a policy and whom it bounds: a client, or with "" everybody.
+type scope struct {
+	by     string
+	policy *Policy
+}
+
+// spend counts an amount under each policy that bounds a day, or says that it would
+// be more than a day's under one of them: then it counts under none. What is signed
+// counts, whether or not a chain ever takes it.
+func (s *spending) spend(key string, rao uint64, under []scope, now time.Time) (why string) {
+	if rao == 0 {
 		return ""
 	}
 	s.mu.Lock()
@@ -123,15 +131,25 @@ func (s *spending) spend(key string, rao, perDay uint64, now time.Time) (why str
 	for len(s.list) > 0 && now.Sub(s.list[0].at) >= 24*time.Hour {
 		s.list = s.list[1:]
 	}
-	var sum uint64
-	for _, x := range s.list {
-		if x.key == key {
-			sum += x.rao
+	for _, u := range under {
+		perDay := u.policy.perDay
+		if perDay == 0 {
+			continue
+		}
+		var sum uint64
+		for _, x := range s.list {
+			if x.key == key && x.by == u.by {
+				sum += x.rao
+			}
+		}
+		if rao > perDay || sum > perDay-rao {
+			return fmt.Sprintf("%s TAO are asked for, %s were signed for within a day: at most %s", inTAO(rao), inTAO(sum), inTAO(perDay))
 		}
 	}
-	if rao > perDay || sum > perDay-rao {
-		return fmt.Sprintf("%s TAO are asked for, %s were signed for within a day: at most %s", inTAO(rao), inTAO(sum), inTAO(perDay))
+	for _, u := range under {
+		if u.policy.perDay > 0 {
+			s.list = append(s.list, spent{now, u.by, key, rao})
+		}
 	}
-	s.list = append(s.list, spent{now, key, rao})
 	return ""
 }

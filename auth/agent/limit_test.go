@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 	}
 	now := time.Unix(1_800_000_000, 0)
 	defer start(t, path, func(s *Server) { s.only, s.now = p, func() time.Time { return now } }, alice, bob)()
-	c, err := Dial(path, alice.SS58())
+	c, err := Dial(path, alice.SS58(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	// Another key has a day of its own, and tomorrow is another day.
-	other, err := Dial(path, bob.SS58())
+	other, err := Dial(path, bob.SS58(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestMain(m *testing.M) {
 	}
 	switch how {
 	case "sign":
-		a := s.answer(line[:n], 0)
+		a := s.answer(line[:n], &asker{})
 		fmt.Printf("{\"signature\":%q}\n", a.Signature)
 	case "wrong":
 		fmt.Printf("{\"signature\":%q}\n", strings.Repeat("ab", 64))

@@ -94,6 +94,9 @@ func (p *Policy) PerDay(tao string) (err error) {
 // what a coldkey's agent has to have.
 func (p Policy) Calls() bool { return len(p.forms) == 0 && len(p.calls) > 0 && len(p.genesis) > 0 }
 
+// Bounds says whether the policy lists what is signed.
+func (p Policy) Bounds() bool { return !p.open() }
+
 func (p Policy) open() bool { return len(p.forms) == 0 && len(p.calls) == 0 }
 
 // text says whether a message is allowed by its form; "" = yes, else why not.

@@ -33,7 +33,7 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer start(t, path, func(s *Server) { s.only = p }, alice)()
-	c, err := Dial(path, alice.SS58())
+	c, err := Dial(path, alice.SS58(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestPolicy(t *testing.T) {
 func TestOpenPolicy(t *testing.T) {
 	path, alice := socket(t), key(t, "//Alice")
 	defer start(t, path, nil, alice)()
-	c, err := Dial(path, "")
+	c, err := Dial(path, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestAgentPolicy(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- s.Serve(ctx, ln) }()
-		signer, err := agent.Dial(path, a)
+		signer, err := agent.Dial(path, a, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

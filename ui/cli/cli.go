@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/ui/cli/config"
@@ -46,6 +48,7 @@ type App struct {
 	settings *pflag.FlagSet // of the command that runs, for config
 	Printer  *output.Printer
 	conf     *config.Config
+	over     *certs.Client       // opened by Over
 	ledger   string              // --ledger
 	wait     string              // --wait
 	included *subtensor.Included // what the chain last took
@@ -60,6 +63,7 @@ type globalFlags struct {
 // settingFlags are the flags that set a configuration key, by flag name.
 var settingFlags = map[string]string{
 	"url": config.URL, "data": config.Data, "listen": config.Listen, "store": config.Store, "blobs": config.Blobs,
+	"tls-cert": config.TLSCert, "tls-key": config.TLSKey, "client-ca": config.ClientCA, "ca": config.CA, "client-cert": config.ClientCert, "client-key": config.ClientKey,
 	"wallet.name": config.WalletName, "wallet.hotkey": config.WalletHotkey, "wallet.path": config.WalletPath,
 }
 
@@ -161,6 +165,9 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "log more to stderr")
 	f.String("url", "", "`address` of the arena server (AGON_URL)")
 	f.String("data", "", "data `directory` (AGON_DATA)")
+	f.String("ca", "", "trust the authorities in this PEM `file` too, of servers that agon asks (AGON_CA)")
+	f.String("client-cert", "", "show them this certificate, a PEM `file` (AGON_CLIENT_CERT)")
+	f.String("client-key", "", "its key, a PEM `file` (AGON_CLIENT_KEY)")
 	f.String("wallet.name", "", "wallet `name` (AGON_WALLET_NAME, BT_WALLET_NAME)")
 	f.String("wallet.hotkey", "", "hotkey `name` (AGON_WALLET_HOTKEY, BT_WALLET_HOTKEY)")
 	f.String("wallet.path", "", "`directory` of wallets (AGON_WALLET_PATH, BT_WALLET_PATH)")
@@ -181,6 +188,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	add("run", a.serveCmd(s.Roles), a.validatorCmd(s.Roles), a.gatewayCmd(s.Roles, s.Host), a.taskCmd(s.Tasks), a.envCmd(s.Roles), a.distillCmd(s.Roles), a.kindCmd(s.Kinds), a.buildCmd(s.Kinds), a.judgeCmd(s.Judges), a.incentiveCmd(s.Arenas), a.ledgerCmd())
 	add("play", a.corpusCmd(s.Corpora))
 	add("run", a.operatorCmd(), a.gcCmd(s.Stores), a.storeCmd(s.Stores), a.backupCmd(s.Stores), a.restoreCmd(s.Stores))
+	add("run", a.certCmd())
 	add("own", a.doctorCmd(s.Host), a.imageCmd(s.Host), a.datasetCmd(s.Host), a.configCmd(), a.resetCmd(), a.calcCmd(s.Calc), a.versionCmd(), a.superviseCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(s.Host), a.docsCmd(s.OpenAPI))
 	for _, f := range a.Extras {
 		addExtras(cmd, f(a))
@@ -292,9 +300,50 @@ func (a *App) Client(key auth.Signer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	over, err := a.Over()
+	if err != nil {
+		return nil, err
+	}
+	if c.HTTP.Transport, err = over.Transport(); err != nil {
+		return nil, err
+	}
 	c.Now = a.Now
 	c.Tries = 3 // a person waits
 	return c, nil
+}
+
+// Over is how this process reaches servers over TLS, opened once.
+func (a *App) Over() (*certs.Client, error) {
+	if a.over != nil {
+		return a.over, nil
+	}
+	conf, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	over, err := certs.OpenClient(certs.Files{Cert: conf.Get(config.ClientCert), Key: conf.Get(config.ClientKey), CA: conf.Get(config.CA)}, slog.New(slog.NewTextHandler(a.IO.Err, nil)), a.Now)
+	if err != nil {
+		return nil, err
+	}
+	a.over = over
+	return over, nil
+}
+
+// tlsFlags let a command's listener speak TLS. callers says whose certificates are checked.
+func tlsFlags(cmd *cobra.Command, callers string) {
+	f := cmd.Flags()
+	f.String("tls-cert", "", "serve TLS with this certificate and its chain, a PEM `file`; a changed file is in force at once (AGON_TLS_CERT)")
+	f.String("tls-key", "", "its key, a PEM `file` (AGON_TLS_KEY)")
+	f.String("client-ca", "", "want a certificate by the authorities in this PEM `file` of "+callers+" (AGON_CLIENT_CA)")
+}
+
+// serverCerts opens what tlsFlags name.
+func (a *App) serverCerts(log *slog.Logger) (*certs.Server, error) {
+	conf, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	return certs.OpenServer(certs.Files{Cert: conf.Get(config.TLSCert), Key: conf.Get(config.TLSKey), CA: conf.Get(config.ClientCA)}, log, a.Now)
 }
 
 // noun makes a command whose bare form lists: it runs list, with list's flags.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +43,11 @@ func (a *App) signer() (auth.Signer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return agent.Dial(socket, address)
+		over, err := a.Over()
+		if err != nil {
+			return nil, err
+		}
+		return agent.Dial(socket, address, over)
 	}
 	if err := w.Validate(); err != nil {
 		return nil, err
@@ -340,15 +346,72 @@ func (a *App) coldAgent(c *agent.Config, w auth.Wallet, socket string, args []st
 	return nil
 }
 
+// portOptions are an agent's port, for machines of a fleet.
+type portOptions struct{ listen, clients, audit string }
+
+func portFlags(cmd *cobra.Command, o *portOptions) {
+	cmd.Flags().StringVar(&o.listen, "listen", "", "sign on this `address` for other machines, over mutual TLS, in place of the socket")
+	cmd.Flags().StringVar(&o.clients, "clients", "", "TOML `file` of the names that may ask there, and what is signed for each")
+	cmd.Flags().StringVar(&o.audit, "audit", "", "append a line of JSON to this `file` for each signature")
+	tlsFlags(cmd, "callers")
+}
+
+// open listens on the port for the clients that the file names.
+func (o portOptions) open(a *App, c *agent.Config, socket string) (net.Listener, error) {
+	switch {
+	case socket != "":
+		return nil, output.Usage("listen", "start an agent for each", "--listen and --socket exclude each other")
+	case len(c.UIDs) > 0:
+		return nil, output.Usage("uid", "name clients in the file of --clients", "--uid is for the socket")
+	case o.clients == "":
+		return nil, output.Usage("clients", "name the file of those who may ask", "--listen without --clients serves nobody")
+	}
+	list, err := agent.OpenClients(o.clients, c.Log)
+	if err != nil {
+		return nil, &agon.Error{Code: "bad_clients", Status: http.StatusUnprocessableEntity, Field: "clients", Message: fmt.Sprintf("%s: %v", o.clients, err), Mend: "correct the file; agon key agent --help shows its form", Err: err}
+	}
+	if !c.Policy.Bounds() && !list.Get().Bounded() {
+		return nil, output.Usage("allow", "say with --allow, or with allow of each client, what is signed", "over a network the agent signs only what is listed")
+	}
+	c.Clients = list.Get
+	from, err := a.serverCerts(c.Log)
+	if err != nil {
+		return nil, err
+	}
+	if !from.Mutual() {
+		return nil, output.Usage("client-ca", "give --tls-cert, --tls-key and --client-ca", "over a network the agent asks each caller for a certificate")
+	}
+	return agent.ListenTLS(o.listen, from)
+}
+
+// agentListener opens the port, or the socket; at is where the agent is reached.
+func (a *App) agentListener(c *agent.Config, port portOptions, socket string) (ln net.Listener, at string, err error) {
+	if port.listen != "" {
+		if ln, err = port.open(a, c, socket); err != nil {
+			return nil, "", err
+		}
+		return ln, agent.Scheme + ln.Addr().String(), nil
+	}
+	if port.clients != "" {
+		return nil, "", output.Usage("listen", "add --listen", "--clients are those of a port")
+	}
+	if socket == "" {
+		socket = a.agentSocket()
+	}
+	l, err := agent.Listen(socket)
+	return l, socket, err
+}
+
 func (a *App) keyAgentCmd() *cobra.Command {
 	var socket string
+	var port portOptions
 	var uids []int
 	var allow, genesis []string
 	var perDay string
 	var cold bool
 	cmd := &cobra.Command{
 		Use:   "agent [HOTKEY...]",
-		Short: "Sign for daemons over a unix socket, so that they hold no key",
+		Short: "Sign for daemons that hold no key, over a unix socket or mutual TLS",
 		Long: `Sign for daemons over a unix socket, so that they hold no key, until interrupted.
 
 The agent signs with the hotkey in force, or with those named. An encrypted hotkey's
@@ -365,8 +428,20 @@ where it moves that), --per-day bounds what a key's calls move within 24 hours.
 
 --coldkey signs with the wallet's coldkey instead, for agon's own commands where
 AGON_COLDKEY_AGENT names the socket: listed calls on named chains, and nothing else. A
-program may sign instead, as one for a hardware wallet: AGON_COLDKEY_PROGRAM names it.`,
-		Example: "  agon key agent &\n  agon key agent --allow agon-v1 --allow 7.0 --genesis 0x2f0555cc76fc2840a25a6ea3b9637146806f1f44b090c175ffde2a7e5ab36c03\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example",
+program may sign instead, as one for a hardware wallet: AGON_COLDKEY_PROGRAM names it.
+
+--listen signs for other machines instead, over TLS: --tls-cert and --tls-key are the agent's,
+each caller shows a certificate by --client-ca, and its common name must stand in --clients:
+
+  [[client]]
+  name = "val-1"
+  keys = ["5F…"]               # which keys; without it all of the agent
+  allow = ["agon-v1", "7.0"]   # as --allow, beside that; genesis and per_day too
+
+Daemons name it with AGON_KEY_AGENT=tls://HOST:PORT, their certificate with --client-cert and
+--client-key, the agent's authority with --ca. Who is taken off the list is out at the next
+request. --audit notes each signature: when, for which client, key and form, and the message's hash.`,
+		Example: "  agon key agent &\n  agon key agent --allow agon-v1 --allow 7.0 --genesis 0x2f0555cc76fc2840a25a6ea3b9637146806f1f44b090c175ffde2a7e5ab36c03\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example\n  agon key agent --listen 10.0.0.5:8902 --tls-cert agent.pem --tls-key agent-key.pem --client-ca ca.pem --clients clients.toml --audit signed.jsonl\n  AGON_KEY_AGENT=tls://10.0.0.5:8902 agon validator --url https://arena.example --ca ca.pem --client-cert val-1.pem --client-key val-1-key.pem",
 		Args:    Args(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w, err := a.wallet()
@@ -407,22 +482,29 @@ program may sign instead, as one for a hardware wallet: AGON_COLDKEY_PROGRAM nam
 			if err := agent.Protect(); err != nil {
 				a.IO.Notef("this process is not wholly protected: %s", plain.Line(err.Error()))
 			}
+			if port.audit != "" {
+				f, err := os.OpenFile(port.audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				c.Audit = agent.AuditTo(f)
+			}
+			ln, at, err := a.agentListener(&c, port, socket)
+			if err != nil {
+				return err
+			}
 			server, err := agent.New(c)
 			if err != nil {
+				ln.Close()
 				return err
 			}
-			if socket == "" {
-				socket = a.agentSocket()
-			}
-			ln, err := agent.Listen(socket)
-			if err != nil {
-				return err
-			}
-			a.IO.Notef("signing on %s, keys: %d; stop with Ctrl-C", plain.Line(socket), len(c.Keys))
+			a.IO.Notef("signing on %s, keys: %d; stop with Ctrl-C", plain.Line(at), len(c.Keys))
 			return EndOfService(cmd.Context(), server.Serve(cmd.Context(), ln))
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "`path` of the socket (default: AGON_KEY_AGENT, or agon/key-agent.sock in XDG_RUNTIME_DIR)")
+	portFlags(cmd, &port)
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "sign only this `form` or call (may be repeated; default: everything)")
 	cmd.Flags().StringArrayVar(&genesis, "genesis", nil, "allow calls only on the chain with this `hash` (may be repeated)")
 	cmd.Flags().StringVar(&perDay, "per-day", "", "how much a key's calls move within 24 hours, in `TAO` (default: any)")

@@ -82,7 +82,11 @@ func (a *App) coldSignerElsewhere(address string) (auth.Signer, error) {
 	if path == "" {
 		return nil, nil
 	}
-	c, err := agent.Dial(path, address)
+	over, err := a.Over()
+	if err != nil {
+		return nil, err
+	}
+	c, err := agent.Dial(path, address, over)
 	if refused := (*agent.Error)(nil); errors.As(err, &refused) && refused.Code == agent.CodeUnknownKey {
 		return nil, nil
 	}

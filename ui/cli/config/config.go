@@ -26,8 +26,14 @@ const (
 	URL          = "url"
 	Data         = "data"
 	Listen       = "listen"
-	Store        = "store" // may hold a password: from the environment or the command line
-	Blobs        = "blobs" // reached with the machine's credentials: from the environment or the command line
+	Store        = "store"    // may hold a password: from the environment or the command line
+	Blobs        = "blobs"    // reached with the machine's credentials: from the environment or the command line
+	TLSCert      = "tls_cert" // certificates come from the environment or the command line: a found file must not choose whom to trust
+	TLSKey       = "tls_key"
+	ClientCA     = "client_ca"
+	CA           = "ca"
+	ClientCert   = "client_cert"
+	ClientKey    = "client_key"
 	Cache        = "cache"
 	WalletName   = "wallet.name"
 	WalletHotkey = "wallet.hotkey"
@@ -49,6 +55,7 @@ type key struct {
 	env    []string // first wins
 	secret bool
 	isPath bool // "~/" is expanded; relative to the file it stands in
+	noFile bool // it is no secret, and stands in no file either
 }
 
 var keys = []key{
@@ -57,6 +64,12 @@ var keys = []key{
 	{name: Listen, env: []string{"AGON_LISTEN"}},
 	{name: Store, env: []string{"AGON_STORE"}, secret: true},
 	{name: Blobs, env: []string{"AGON_BLOBS"}, secret: true},
+	{name: TLSCert, env: []string{"AGON_TLS_CERT"}, isPath: true, noFile: true},
+	{name: TLSKey, env: []string{"AGON_TLS_KEY"}, isPath: true, noFile: true},
+	{name: ClientCA, env: []string{"AGON_CLIENT_CA"}, isPath: true, noFile: true},
+	{name: CA, env: []string{"AGON_CA"}, isPath: true, noFile: true},
+	{name: ClientCert, env: []string{"AGON_CLIENT_CERT"}, isPath: true, noFile: true},
+	{name: ClientKey, env: []string{"AGON_CLIENT_KEY"}, isPath: true, noFile: true},
 	{name: Cache, env: []string{"AGON_CACHE"}, isPath: true},
 	{name: WalletName, env: []string{"AGON_WALLET_NAME", "BT_WALLET_NAME", "WALLET_NAME"}},
 	{name: WalletHotkey, env: []string{"AGON_WALLET_HOTKEY", "BT_WALLET_HOTKEY", "WALLET_HOTKEY"}},
@@ -136,6 +149,12 @@ func Load(e Env, flags map[string]string) (*Config, error) {
 		Listen:       "127.0.0.1:8900",
 		Store:        "",
 		Blobs:        "",
+		TLSCert:      "",
+		TLSKey:       "",
+		ClientCA:     "",
+		CA:           "",
+		ClientCert:   "",
+		ClientKey:    "",
 		Cache:        filepath.Join(e.UserCacheDir, "agon"),
 		WalletName:   "default",
 		WalletHotkey: "default",
@@ -342,6 +361,9 @@ func flatten(prefix string, doc map[string]any, out map[string]string) error {
 			}
 			if k.secret {
 				return &keyError{full, "secrets do not belong in a config file; set " + k.env[0]}
+			}
+			if k.noFile {
+				return &keyError{full, "a config file does not choose certificates; set " + k.env[0]}
 			}
 			out[full] = v
 		default:
