@@ -18,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/internal/fetch"
 )
 
@@ -55,10 +56,11 @@ type Client struct {
 	// Now is the clock that signatures carry (default time.Now).
 	Now func() time.Time
 
-	mu       sync.Mutex   // guards what follows
-	audience string       // of the server, once asked
-	deaf     int          // failures of the network in a row
-	dropped  time.Time    // when the pool was dropped
+	mu       sync.Mutex // guards what follows
+	audience string     // of the server, once asked
+	deaf     int        // failures of the network in a row
+	dropped  time.Time  // when the pool was dropped
+	over     *certs.Client
 	away     *http.Client // for bytes that the server keeps with somebody else; nil: not needed yet
 }
 
@@ -100,6 +102,19 @@ func New(baseURL string, key auth.Signer) (*Client, error) {
 		Quiet:   60 * time.Second,
 		Now:     time.Now,
 	}, nil
+}
+
+// Through has the client reach the server, and bytes that it keeps elsewhere, with
+// these certificates. Call it before the first use.
+func (c *Client) Through(over *certs.Client) error {
+	t, err := over.Transport()
+	if err != nil {
+		return fmt.Errorf("reach the server: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.HTTP.Transport, c.over = t, over
+	return nil
 }
 
 // URL returns the server's base URL.
@@ -333,7 +348,11 @@ func (c *Client) elsewhere(ctx context.Context, at string, limit int64) ([]byte,
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
 	req.Header.Set("User-Agent", c.Agent)
-	resp, err := c.direct().Do(req)
+	direct, err := c.direct()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := direct.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
@@ -349,17 +368,26 @@ func (c *Client) elsewhere(ctx context.Context, at string, limit int64) ([]byte,
 }
 
 // direct is the client for elsewhere. One is enough: it keeps connections.
-func (c *Client) direct() *http.Client {
+func (c *Client) direct() (*http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away == nil {
 		t := fetch.Outward(c.base.Host)
 		if a, err := netip.ParseAddr(c.base.Hostname()); c.base.Hostname() == "localhost" || err == nil && !fetch.Public(a) {
-			t = http.DefaultTransport // both are on the same private network
+			if t, err = c.over.Transport(); err != nil { // both are on the same private network
+				return nil, err
+			}
+		} else if c.over.Own() {
+			trust, err := c.over.Config("", false)
+			if err != nil {
+				return nil, err
+			}
+			trust.GetClientCertificate = nil // that is for the server
+			t.TLSClientConfig = trust
 		}
 		c.away = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return c.away
+	return c.away, nil
 }
 
 // serverAudience returns what signatures are bound to, asking the server once.

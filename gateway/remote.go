@@ -15,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/certs"
 )
 
 const (
@@ -31,22 +32,45 @@ type Remote struct {
 	now    func() time.Time
 	info   Info
 	client *http.Client
+	relay  *relay // nil: sessions are reached at base
 }
 
-// Dial asks a gateway who it is. key signs requests; it must be allowed there.
-func Dial(ctx context.Context, base string, key auth.Signer, now func() time.Time) (*Remote, error) {
+// Dial asks a gateway who it is. key signs requests; it must be allowed there. over says how
+// it is reached over TLS; nil: as any server. Close the Remote after its sessions.
+func Dial(ctx context.Context, base string, key auth.Signer, now func() time.Time, over *certs.Client) (*Remote, error) {
 	u, err := url.Parse(base)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, fmt.Errorf("reach gateway: %q: want http(s)://host[:port]", base)
 	}
+	t, err := over.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("reach gateway: %w", err)
+	}
 	r := &Remote{base: strings.TrimRight(base, "/"), key: key, now: now, client: &http.Client{
+		Transport:     t,
 		Timeout:       time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	if err := r.call(ctx, http.MethodGet, controlInfo, nil, &r.info); err != nil {
+		t.CloseIdleConnections()
 		return nil, fmt.Errorf("reach gateway: %w", err)
 	}
+	if over.Own() || over.Shows() {
+		if r.relay, err = openRelay(u, over); err != nil {
+			t.CloseIdleConnections()
+			return nil, fmt.Errorf("reach gateway: %w", err)
+		}
+	}
 	return r, nil
+}
+
+// Close ends what the Remote runs.
+func (r *Remote) Close() error {
+	r.client.CloseIdleConnections()
+	if r.relay == nil {
+		return nil
+	}
+	return r.relay.close()
 }
 
 // Info is what the gateway said of itself.
@@ -151,8 +175,15 @@ type remoteSession struct {
 }
 
 func (s *remoteSession) ID() string                { return s.o.ID }
-func (s *remoteSession) BaseURL() string           { return s.r.base }
 func (s *remoteSession) Header() map[string]string { return s.o.Header }
+
+// BaseURL is the gateway's, or that of the relay to it.
+func (s *remoteSession) BaseURL() string {
+	if s.r.relay != nil {
+		return s.r.relay.url
+	}
+	return s.r.base
+}
 
 // Spent, Receipts and Evidence are known when the session is closed.
 func (s *remoteSession) Spent() agon.Micros { s.mu.Lock(); defer s.mu.Unlock(); return s.end.Spent }

@@ -43,7 +43,7 @@ func TestRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, url := remoteGateway(t, key.SS58())
-	r, err := Dial(t.Context(), url+"/", key, time.Now)
+	r, err := Dial(t.Context(), url+"/", key, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestRemoteRefuses(t *testing.T) {
 	good, _ := auth.KeyFromURI("//Validator")
 	stranger, _ := auth.KeyFromURI("//Stranger")
 	_, url := remoteGateway(t, good.SS58())
-	bad, err := Dial(t.Context(), url, stranger, time.Now)
+	bad, err := Dial(t.Context(), url, stranger, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestRemoteRefuses(t *testing.T) {
 	if _, err := bad.Open(t.Context(), policy("m"), nil); !errors.As(err, &e) || e.Status != 403 {
 		t.Errorf("stranger: %v", err)
 	}
-	fine, err := Dial(t.Context(), url, good, time.Now)
+	fine, err := Dial(t.Context(), url, good, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRemoteRefuses(t *testing.T) {
 	if err := bad.call(t.Context(), "POST", controlSessions+"/"+s.ID()+"/close", struct{}{}, &ended{}); !errors.As(err, &e) || e.Status != 404 {
 		t.Errorf("another's session: %v", err)
 	}
-	late, err := Dial(t.Context(), url, good, func() time.Time { return time.Now().Add(-time.Hour) })
+	late, err := Dial(t.Context(), url, good, func() time.Time { return time.Now().Add(-time.Hour) }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestRemoteRefuses(t *testing.T) {
 		t.Errorf("bad policy: %v", err)
 	}
 	for _, u := range []string{"", "ftp://h", "http://u:p@h", "http://127.0.0.1:1"} {
-		if _, err := Dial(t.Context(), u, good, time.Now); err == nil {
+		if _, err := Dial(t.Context(), u, good, time.Now, nil); err == nil {
 			t.Errorf("dialled %q", u)
 		}
 	}
@@ -140,7 +140,7 @@ func TestRemoteForgets(t *testing.T) {
 	})
 	srv := httptest.NewServer(k)
 	defer srv.Close()
-	r, err := Dial(t.Context(), srv.URL, key, time.Now)
+	r, err := Dial(t.Context(), srv.URL, key, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

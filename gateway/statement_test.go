@@ -122,7 +122,7 @@ func TestSessionEndsWithLease(t *testing.T) {
 	srv := httptest.NewServer(k)
 	defer srv.Close()
 	defer k.Close()
-	r, err := Dial(t.Context(), srv.URL, key, time.Now)
+	r, err := Dial(t.Context(), srv.URL, key, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,4 +11,4 @@ if [ "${SEAWEEDFS:-1}" != 0 ]; then
 	export AGON_TEST_S3_SEAWEEDFS
 	tests="$tests|TestSeaweedFS"
 fi
-exec go test -count=1 -timeout 20m -v -run "${RUN:-^($tests|TestURLs|TestBlobsInABucket|TestLogInABucket|TestCorpusInABucket)$}" ./blob/s3 ./cmd/agon/roles "$@"
+exec go test -count=1 -timeout 20m -v -run "${RUN:-^($tests|TestServerTLS|TestURLs|TestBlobsInABucket|TestLogInABucket|TestCorpusInABucket)$}" ./blob/s3 ./cmd/agon/roles "$@"

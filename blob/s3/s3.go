@@ -28,6 +28,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/internal/certs"
 )
 
 const (
@@ -53,7 +54,9 @@ type Options struct {
 	// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. Without them the shared file and the
 	// machine's role are asked. nil: those only.
 	Getenv func(string) string
-	Now    func() time.Time
+	// Over names authorities to trust besides the system's; nil: none.
+	Over *certs.Client
+	Now  func() time.Time
 }
 
 // Store keeps blobs in one bucket. Safe for concurrent use.
@@ -163,8 +166,13 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		creds = credentials.NewStaticV4(o.Getenv("AWS_ACCESS_KEY_ID"), o.Getenv("AWS_SECRET_ACCESS_KEY"), o.Getenv("AWS_SESSION_TOKEN"))
 	}
 	client := func(at *url.URL, retries int) (*minio.Client, error) {
+		over, err := transport(at, o.Over)
+		if err != nil {
+			return nil, err
+		}
 		return minio.New(at.Host, &minio.Options{
-			Creds: creds, Secure: at.Scheme == "https", Region: p.region, BucketLookup: p.lookup, MaxRetries: retries,
+			Transport: over,
+			Creds:     creds, Secure: at.Scheme == "https", Region: p.region, BucketLookup: p.lookup, MaxRetries: retries,
 			TrailingHeaders: true, // checksums need it
 		})
 	}
@@ -188,6 +196,16 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		}
 	}
 	return s, nil
+}
+
+// transport is the library's, with the authorities of over.
+func transport(at *url.URL, over *certs.Client) (*http.Transport, error) {
+	t, err := minio.DefaultTransport(at.Scheme == "https")
+	if err != nil || !over.Own() || at.Scheme != "https" {
+		return t, err
+	}
+	t.TLSClientConfig, err = over.Config("", false)
+	return t, err
 }
 
 func (s *Store) key(d agon.Digest) string {

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/blob/blobtest"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/blob/s3/s3test"
+	"github.com/agon-arena/agon/internal/certs"
 )
 
 func open(t *testing.T, s *s3test.Server, url string, o Options) *Store {
@@ -312,4 +317,44 @@ func FuzzURL(f *testing.F) {
 			t.Fatalf("%q gave %+v", raw, p)
 		}
 	})
+}
+
+// A server with a certificate of an authority of ours is believed where that is named.
+func TestServerTLS(t *testing.T) {
+	l := certs.Life{From: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
+	a, pem, _, err := certs.NewAuthority("own", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := a.Issue("bucket", []string{"127.0.0.1"}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	s := s3test.StartWith(t, s3test.Options{Cert: file("cert.pem", cert), Key: file("key.pem", key), Roots: roots})
+	over, err := certs.OpenClient(certs.Files{CA: file("ca.pem", pem)}, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := s.Bucket(t)
+	x := open(t, s, at, Options{Over: over})
+	d, err := x.Put(t.Context(), []byte("bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := x.Get(t.Context(), d); err != nil || string(b) != "bytes" {
+		t.Errorf("read %q %v", b, err)
+	}
+	if _, err := Open(t.Context(), at, Options{Getenv: s.Getenv, Now: time.Now}); err == nil || !strings.Contains(err.Error(), "x509") {
+		t.Errorf("believed without its authority: %v", err)
+	}
 }

@@ -103,7 +103,7 @@ func authorities(b []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// Server is a listener's end. The zero value serves without TLS.
+// Server is a listener's end. The zero value, and nil, serve without TLS.
 type Server struct{ side }
 
 // OpenServer reads --tls-cert, --tls-key and --client-ca.
@@ -117,10 +117,10 @@ func OpenServer(f Files, log *slog.Logger, now func() time.Time) (*Server, error
 }
 
 // On reports whether the listener speaks TLS.
-func (s *Server) On() bool { return s.pair != nil }
+func (s *Server) On() bool { return s != nil && s.pair != nil }
 
 // Mutual reports whether clients' certificates are checked.
-func (s *Server) Mutual() bool { return s.pool != nil }
+func (s *Server) Mutual() bool { return s != nil && s.pool != nil }
 
 // Scheme is that of the listener's URLs.
 func (s *Server) Scheme() string {
@@ -162,8 +162,8 @@ func (s *Server) Config(ask bool) *tls.Config {
 	}}
 }
 
-// Client is a caller's end. The zero value trusts the system's authorities and
-// shows no certificate.
+// Client is a caller's end. The zero value, and nil, trust the system's authorities
+// and show no certificate.
 type Client struct{ side }
 
 // OpenClient reads --ca, --client-cert and --client-key.
@@ -173,10 +173,10 @@ func OpenClient(f Files, log *slog.Logger, now func() time.Time) (*Client, error
 }
 
 // Own reports whether authorities were named.
-func (c *Client) Own() bool { return c.pool != nil }
+func (c *Client) Own() bool { return c != nil && c.pool != nil }
 
 // Shows reports whether there is a certificate to show.
-func (c *Client) Shows() bool { return c.pair != nil }
+func (c *Client) Shows() bool { return c != nil && c.pair != nil }
 
 // Config is for one connection to host. With only no authority of the system is
 // trusted: the other end is ours.

@@ -207,7 +207,7 @@ func (f *Client) Get(ctx context.Context, raw string) ([]byte, error) {
 // Outward is a transport for a service at host that may send its callers on to
 // other hosts: a private address is dialled only where host itself stands there.
 // The proxy of the environment is used, and then sees to that.
-func Outward(host string) http.RoundTripper {
+func Outward(host string) *http.Transport {
 	plain := &net.Dialer{Timeout: 10 * time.Second}
 	strict := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error { return checkAddress(address) }}
 	proxied := func() bool {

@@ -569,6 +569,8 @@ type Server struct {
 	Operator *Party
 	// URL is the address of /v1 on this machine, once it is served.
 	URL func() string
+	// Near is where parts of this process reach it.
+	Near func() string
 	// Graphs is the ledger that an arena is on.
 	Graphs func(a agon.Arena) Graphs
 	// Burns tells what was burned on the ledger that an arena is on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox/gpu"
 	"github.com/agon-arena/agon/ui/cli"
@@ -45,6 +46,9 @@ type Options struct {
 	LocalMetrics bool
 	// Metrics is where a validator serves its own /metrics; "": nowhere.
 	Metrics string
+	// TLS is how listeners serve, Over how others are reached; nil: without certificates of ours.
+	TLS  *certs.Server
+	Over *certs.Client
 	// RegistrationPrice is the least price under local.RegistrationBurn, in rao; 0: 1 TAO.
 	RegistrationPrice uint64
 
@@ -105,6 +109,6 @@ func (l List) Options(c cli.Common, driver string) Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Say = c.Say
+	o.Say, o.TLS, o.Over = c.Say, c.TLS, c.Over
 	return o
 }

@@ -121,7 +121,7 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 	if err != nil {
 		return nil, err
 	}
-	l := dial.NewLazy(place, dial.Config{Signer: func(address string) (auth.Signer, error) {
+	l := dial.NewLazy(place, dial.Config{Over: o.Over, Signer: func(address string) (auth.Signer, error) {
 		if address != key.SS58() {
 			return nil, fmt.Errorf("no key of %s is here", address)
 		}
@@ -379,7 +379,7 @@ func Audit(ctx context.Context, kits kit.List, c commands.AuditOptions) (*consen
 	if err != nil {
 		return nil, err
 	}
-	l := dial.NewLazy(place, dial.Config{Signer: func(string) (auth.Signer, error) { return nil, errors.New("an audit signs nothing") }})
+	l := dial.NewLazy(place, dial.Config{Over: o.Over, Signer: func(string) (auth.Signer, error) { return nil, errors.New("an audit signs nothing") }})
 	defer func() {
 		if err := l.Close(); err != nil {
 			o.Log.Warn("closing the ledger", "err", err)

@@ -143,7 +143,7 @@ func openTogether(ctx context.Context, s *kit.Server, without *sync.Map, f kit.A
 		o := s.Options
 		o.Data, o.ScriptPrice, o.Say = s.Data.Path("alone"), true, nil
 		v, err := openAlone(ctx, o, d, root, f, commands.DiscoverOptions{
-			Key: p.Hotkey, Ledger: s.URL(), Store: s.Data.Path("alone", "payloads"), Burn: 0.5, AllowPrivate: true,
+			Key: p.Hotkey, Ledger: s.Near(), Store: s.Data.Path("alone", "payloads"), Burn: 0.5, AllowPrivate: true,
 		}, func(c *consensus.NodeConfig) {
 			c.Clock, c.LivePointers, c.Sealed, c.Unpaid = t.clock.at, true, false, !keyed
 		}) // its clock has no halves
@@ -193,7 +193,7 @@ func commitSample(ctx context.Context, s *kit.Server, a agon.Arena, name string)
 			return miner.Hotkey.SS58(), nil
 		}
 	}
-	l, err := remote.New(remote.Config{URL: s.URL(), Signer: func(string) (auth.Signer, error) { return miner.Hotkey, nil }})
+	l, err := remote.New(remote.Config{URL: s.Near(), Signer: func(string) (auth.Signer, error) { return miner.Hotkey, nil }})
 	if err != nil {
 		return "", err
 	}

@@ -176,7 +176,7 @@ func enterPatch(ctx context.Context, s *kit.Server, co *coordinator.Coordinator,
 	if ok, err := s.EnsureRegistered(ctx, f.Arena(), p); err != nil || !ok {
 		return err
 	}
-	c := &miner.Client{URL: s.URL(), Key: p.Hotkey}
+	c := &miner.Client{URL: s.Near(), Key: p.Hotkey}
 	t, err := c.Task(ctx, "", x.Task, false)
 	if err != nil {
 		return err

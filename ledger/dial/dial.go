@@ -17,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/ledger/subtensor"
@@ -97,7 +98,9 @@ type Config struct {
 	Retracted func(hash string, block uint64)
 	// Relays are drand's HTTP relays, for rounds that a chain does not have; nil = none.
 	Relays []string
-	Now    func() time.Time // nil = time.Now
+	// Over is how it is reached over TLS; nil = as any server.
+	Over *certs.Client
+	Now  func() time.Time // nil = time.Now
 }
 
 // Open opens the ledger at a place that is not the arena server's own. An http
@@ -107,18 +110,22 @@ func Open(ctx context.Context, p Place, cfg Config) (ledger.Full, func() error, 
 	if p.Own() {
 		return nil, nil, errors.New("open ledger: it is the arena server's own")
 	}
-	substrate, err := Substrate(ctx, p)
+	over, err := cfg.Over.Transport()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open ledger: %w", err)
+	}
+	substrate, err := Substrate(ctx, p, over)
 	if err != nil {
 		return nil, nil, err
 	}
 	if substrate {
-		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included, Retracted: cfg.Retracted, Relays: cfg.Relays, Genesis: p.genesis()})
+		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included, Retracted: cfg.Retracted, Relays: cfg.Relays, Genesis: p.genesis(), Transport: over})
 		if err != nil {
 			return nil, nil, err
 		}
 		return c, c.Close, nil
 	}
-	c, err := remote.New(remote.Config{URL: p.URLs[0], Now: cfg.Now, Signer: cfg.Signer})
+	c, err := remote.New(remote.Config{URL: p.URLs[0], Now: cfg.Now, Signer: cfg.Signer, Transport: over})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,7 +139,8 @@ const probeTimeout = 5 * time.Second
 const maxInfo = 64 << 10
 
 // Substrate reports whether a place speaks Substrate JSON-RPC and not agon's own protocol.
-func Substrate(ctx context.Context, p Place) (bool, error) {
+// over is how it is reached.
+func Substrate(ctx context.Context, p Place, over http.RoundTripper) (bool, error) {
 	u, err := url.Parse(p.URLs[0])
 	if err != nil {
 		return false, fmt.Errorf("read address of ledger: %w", err)
@@ -146,7 +154,7 @@ func Substrate(ctx context.Context, p Place) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("ask ledger: %w", err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Transport: over}).Do(req)
 	if err != nil {
 		return false, &agon.Error{
 			Code: "ledger_unavailable", Status: http.StatusBadGateway, Field: "ledger", Message: fmt.Sprintf("the ledger at %s does not answer: %v", p.URLs[0], err),

@@ -149,8 +149,8 @@ type wsTransport struct {
 	err     error
 }
 
-func dialWS(ctx context.Context, url string) (*wsTransport, error) {
-	ws, _, err := websocket.Dial(ctx, url, nil) //nolint:bodyclose // the library closes it
+func dialWS(ctx context.Context, url string, over http.RoundTripper) (*wsTransport, error) {
+	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: over}}) //nolint:bodyclose // the library closes it
 	if err != nil {
 		return nil, fmt.Errorf("connect %s: %w", url, err)
 	}
@@ -259,7 +259,7 @@ func (e *endpoint) connection(ctx context.Context) (transport, error) {
 		return e.t, nil
 	}
 	if strings.HasPrefix(e.url, "ws://") || strings.HasPrefix(e.url, "wss://") {
-		t, err := dialWS(ctx, e.url)
+		t, err := dialWS(ctx, e.url, e.over)
 		if err != nil {
 			return nil, err
 		}

@@ -304,7 +304,7 @@ func (a *App) Client(key auth.Signer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.HTTP.Transport, err = over.Transport(); err != nil {
+	if err := c.Through(over); err != nil {
 		return nil, err
 	}
 	c.Now = a.Now

@@ -14,8 +14,6 @@ type GatewayOptions struct {
 	Platform *client.Client
 	// Allow lists hotkeys that may open sessions with a policy of their own.
 	Allow []string
-	// TLSCert and TLSKey are PEM files; both or none.
-	TLSCert, TLSKey string
 	// Ready is called with the address and the key that signs receipts; never nil.
 	Ready func(url, signer string)
 }
@@ -34,7 +32,8 @@ whose lease it holds at the platform (--url), with the run's own models and budg
 
 The books and the key (gateway.key, 0600) are in the data directory. Serve TLS where
 validators reach it over a network, with --tls-cert and --tls-key or by a proxy in front:
-sessions are opened by signed requests, but calls carry a session's token. Models: AGON_LLM_* as for agon up (docs/gateway.md).`,
+sessions are opened by signed requests, but calls carry a session's token. With --client-ca
+only who shows a certificate of it is heard at all (validators: --client-cert). Models: AGON_LLM_* as for agon up (docs/gateway.md).`,
 		Example: "  agon gateway --listen 127.0.0.1:8901 --url http://127.0.0.1:8900\n  agon gateway --alone --allow 5F… --listen 127.0.0.1:8901",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,10 +43,7 @@ sessions are opened by signed requests, but calls carry a session's token. Model
 			if alone && len(o.Allow) == 0 {
 				return output.Usage("allow", "name the hotkeys that may open sessions with --allow", "--alone without --allow serves nobody")
 			}
-			if (o.TLSCert == "") != (o.TLSKey == "") {
-				return output.Usage("tls-cert", "give --tls-cert and --tls-key", "one of the two is missing")
-			}
-			common, done, err := a.Common()
+			common, done, err := a.served()
 			if err != nil {
 				return err
 			}
@@ -67,8 +63,7 @@ sessions are opened by signed requests, but calls carry a session's token. Model
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Allow, "allow", nil, "hotkeys (`address`) that may open sessions with a policy of their own")
 	f.BoolVar(&alone, "alone", false, "ask no platform: --allow decides")
-	f.StringVar(&o.TLSCert, "tls-cert", "", "serve TLS with this certificate, a PEM `file`")
-	f.StringVar(&o.TLSKey, "tls-key", "", "its key, a PEM `file`")
+	tlsFlags(cmd, "validators")
 	f.String("listen", "", "`address` to serve on (AGON_LISTEN)")
 	cmd.AddCommand(a.gatewayCheckCmd(h), a.gatewayRotateCmd(h))
 	return cmd

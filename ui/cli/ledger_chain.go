@@ -116,8 +116,13 @@ func (a *App) openAt(ctx context.Context, place string) (ledger.Full, func() err
 	if err != nil {
 		return nil, nil, output.Usage("ledger", "give a file, a network, or an http, https, ws or wss address", "%v", err)
 	}
+	over, err := a.Over()
+	if err != nil {
+		return nil, nil, err
+	}
 	return dial.Open(ctx, p, dial.Config{
-		Now: a.Now, Signer: a.ledgerSigner, InBlock: a.wait == waitInBlock, Included: func(in subtensor.Included) { a.included = &in }, Relays: strings.Fields(a.Env.Getenv(envRelays)),
+		Over: over,
+		Now:  a.Now, Signer: a.ledgerSigner, InBlock: a.wait == waitInBlock, Included: func(in subtensor.Included) { a.included = &in }, Relays: strings.Fields(a.Env.Getenv(envRelays)),
 		Retracted: func(hash string, block uint64) {
 			a.IO.Notef("block %d was retracted: extrinsic %s is sent again and watched on", block, hash)
 		},

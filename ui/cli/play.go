@@ -29,6 +29,10 @@ func (a *App) Common() (Common, func(), error) {
 	if err != nil {
 		return Common{}, nil, err
 	}
+	over, err := a.Over()
+	if err != nil {
+		return Common{}, nil, err
+	}
 	bar := a.bar()
 	level := slog.LevelWarn
 	if a.flags.verbose {
@@ -36,6 +40,7 @@ func (a *App) Common() (Common, func(), error) {
 	}
 	return Common{
 		Config:   conf,
+		Over:     over,
 		Log:      slog.New(slog.NewTextHandler(bar, &slog.HandlerOptions{Level: level})),
 		Progress: func(st progress.State) { bar.Set(st) },
 		Say: func(format string, args ...any) {
@@ -44,6 +49,18 @@ func (a *App) Common() (Common, func(), error) {
 		},
 		raw: func(line string) { _, _ = io.WriteString(bar, line) },
 	}, bar.Close, nil
+}
+
+// served is Common for a command with tlsFlags.
+func (a *App) served() (Common, func(), error) {
+	c, done, err := a.Common()
+	if err != nil {
+		return c, done, err
+	}
+	if c.TLS, err = a.serverCerts(c.Log); err != nil {
+		done()
+	}
+	return c, done, err
 }
 
 func DriverFlag(cmd *cobra.Command, driver *string) {
@@ -61,6 +78,9 @@ func CheckBoxes(n int) error {
 	}
 	return nil
 }
+
+// peers are whose certificates a server checks: it serves others without.
+const peers = "servers that pass requests on"
 
 func (a *App) upCmd(r Roles) *cobra.Command {
 	var o UpOptions
@@ -86,6 +106,7 @@ runs: {scored, failed, by_fault}, box_driver}.`,
 	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
 	f.StringArrayVar(&o.ArenaFiles, "arena", nil, "open the arena of this `file`, or a demo by its id (may be repeated; default: all demos)")
 	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	tlsFlags(cmd, peers)
 	storeFlag(cmd)
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
@@ -96,7 +117,7 @@ func (a *App) up(ctx context.Context, r Roles, o UpOptions) error {
 	if r.Up == nil {
 		return Missing("up")
 	}
-	common, done, err := a.Common()
+	common, done, err := a.served()
 	if err != nil {
 		return err
 	}
@@ -205,7 +226,7 @@ Who may register hotkeys on the embedded ledger (--registration):
 				return output.Usage("registration-price", "add --registration burn", "a price needs --registration burn")
 			}
 			o.RegistrationPrice = uint64(price * 1e9)
-			common, done, err := a.Common()
+			common, done, err := a.served()
 			if err != nil {
 				return err
 			}
@@ -217,6 +238,7 @@ Who may register hotkeys on the embedded ledger (--registration):
 	}
 	cmd.Flags().StringArrayVar(&o.ArenaFiles, "arena", nil, "open the arena of this `file`, or a demo by its id (may be repeated; default: all demos)")
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	tlsFlags(cmd, peers)
 	storeFlag(cmd)
 	cmd.Flags().StringVar(&registration, "registration", string(local.RegistrationOperator), "who may register hotkeys: operator, coldkey, burn or open")
 	cmd.Flags().Float64Var(&price, "registration-price", 1, "with burn, the least price in `TAO`")
@@ -249,7 +271,7 @@ names validator_*. There is no login: name an address that only Prometheus reach
 				return err
 			}
 			c.Tries = 6 // nobody waits, and a result must not be lost
-			common, done, err := a.Common()
+			common, done, err := a.served()
 			if err != nil {
 				return err
 			}
@@ -261,6 +283,7 @@ names validator_*. There is no login: name an address that only Prometheus reach
 	cmd.AddCommand(a.validatorStandingCmd())
 	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated); with --discover, the arena's file")
 	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "serve /metrics for Prometheus at this `address`, without a login")
+	tlsFlags(cmd, "those who read /metrics")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
 	return cmd

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
@@ -172,6 +173,11 @@ type Common struct {
 	Progress func(progress.State)
 	// Say writes one line for people to stderr, above the progress line; never nil.
 	Say func(format string, args ...any)
+
+	// TLS is how the command's listener serves, where it has the flags for it.
+	TLS *certs.Server
+	// Over is how others are reached over TLS.
+	Over *certs.Client
 
 	raw func(line string) // writes a clean line, styled or not, as Say does
 }

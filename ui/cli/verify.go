@@ -220,7 +220,11 @@ func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags
 		if err != nil || p.Own() {
 			return nil, output.Usage("chain", "give a network, or http, https, ws or wss addresses", "%q is not a chain", v.chain)
 		}
-		l := dial.NewLazy(p, dial.Config{Now: a.Now})
+		over, err := a.Over()
+		if err != nil {
+			return nil, err
+		}
+		l := dial.NewLazy(p, dial.Config{Now: a.Now, Over: over})
 		defer func() { _ = l.Close() }() // it was read only
 		o.BlockHash = l.BlockHash
 	}

@@ -4,6 +4,8 @@ package s3test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -35,6 +38,9 @@ type Options struct {
 	Program string
 	// Host is the address to listen on, 127.0.0.1 by default.
 	Host string
+	// Cert and Key are PEM files: versitygw serves TLS with them, to those who trust Roots.
+	Cert, Key string
+	Roots     *x509.CertPool
 	// Data is the folder of the server's bytes, a temporary one by default.
 	Data string
 }
@@ -44,6 +50,8 @@ type Server struct {
 	bin, dir, data    string
 	seaweed           bool
 	addr, key, secret string
+	tls               []string // arguments of versitygw; none: it serves without TLS
+	web               *http.Client
 	c                 *minio.Client
 	cmd               *exec.Cmd // nil: it does not run
 }
@@ -83,7 +91,12 @@ func StartWith(t testing.TB, o Options) *Server {
 	}
 	s.addr = net.JoinHostPort(o.Host, freePort(t, o.Host))
 	var err error
-	if s.c, err = minio.New(s.addr, &minio.Options{Creds: credentials.NewStaticV4(s.key, s.secret, ""), Region: "us-east-1"}); err != nil {
+	s.web = http.DefaultClient
+	if o.Cert != "" {
+		s.tls = []string{"--cert", o.Cert, "--key", o.Key}
+		s.web = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12}}}
+	}
+	if s.c, err = minio.New(s.addr, &minio.Options{Secure: o.Cert != "", Transport: s.web.Transport, Creds: credentials.NewStaticV4(s.key, s.secret, ""), Region: "us-east-1"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -117,8 +130,8 @@ func freePort(t testing.TB, host string) string {
 func (s *Server) command(t testing.TB) *exec.Cmd {
 	data := filepath.Join(s.data, "data")
 	if !s.seaweed {
-		return exec.Command(s.bin, "--port", s.addr, "--access", s.key, "--secret", s.secret, "--quiet",
-			"posix", "--sidecar", filepath.Join(s.data, "side"), data)
+		return exec.Command(s.bin, slices.Concat([]string{"--port", s.addr, "--access", s.key, "--secret", s.secret, "--quiet"}, s.tls,
+			[]string{"posix", "--sidecar", filepath.Join(s.data, "side"), data})...)
 	}
 	host, port, err := net.SplitHostPort(s.addr)
 	if err != nil {
@@ -159,7 +172,7 @@ func (s *Server) answers(ctx context.Context) bool {
 		_, err := s.c.ListBuckets(ctx)
 		return err == nil
 	}
-	r, err := http.Get("http://" + s.addr + "/")
+	r, err := s.web.Get(s.Endpoint() + "/")
 	if err != nil {
 		return false
 	}
@@ -196,7 +209,12 @@ func (s *Server) Bucket(t testing.TB) string {
 }
 
 // Endpoint is the server's address.
-func (s *Server) Endpoint() string { return "http://" + s.addr }
+func (s *Server) Endpoint() string {
+	if s.tls != nil {
+		return "https://" + s.addr
+	}
+	return "http://" + s.addr
+}
 
 // Client speaks to the server without the store.
 func (s *Server) Client() *minio.Client { return s.c }

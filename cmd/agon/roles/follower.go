@@ -53,10 +53,16 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{leader: &leaderAt{}, ledgers: newForeign(time.Now), log: o.Log, now: time.Now}
+	base, err := o.Over.Transport()
+	if err != nil {
+		return nil, err
+	}
+	base.MaxIdleConnsPerHost, base.DisableCompression = 64, true
+	f := &follower{leader: &leaderAt{base: base}, ledgers: newForeign(time.Now), log: o.Log, now: time.Now}
 	if o.Now != nil {
 		f.now = o.Now
 	}
+	f.ledgers.over = o.Over
 	f.leader.set(leader)
 	// Caches of its own: the leader's have one owner.
 	own := &kit.Data{Dir: d.Path("servers", strings.NewReplacer("://", "-", "/", "-", ":", "-").Replace(address)), Audience: d.Audience}
@@ -199,6 +205,9 @@ func (f *follower) proxy() http.Handler {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "leader"
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
+			if r.In.Header.Get("X-Forwarded-Proto") == "https" { // by a balancer in front: cookies stay Secure
+				r.Out.Header.Set("X-Forwarded-Proto", "https")
+			}
 			r.Out.Header.Set(headerPassed, "1")
 		},
 		Transport: f.leader, FlushInterval: -1,
@@ -232,7 +241,7 @@ func (f *follower) close() {
 // takes a moment.
 type leaderAt struct {
 	url  atomic.Pointer[url.URL]
-	base http.Transport
+	base *http.Transport
 }
 
 // patience is how long a request waits for a leader.

@@ -15,14 +15,15 @@ import (
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
 // openTestFollower makes what answers at a follower, and opens its rows.
-func openTestFollower(t *testing.T, leader string, now func() time.Time) (*follower, *store.Store) {
+func openTestFollower(t *testing.T, leader string, now func() time.Time, over *certs.Client) (*follower, *store.Store) {
 	t.Helper()
 	o := testOptions(t.TempDir())
-	o.Now = now
+	o.Now, o.Over = now, over
 	o.Store = pgtest.Start(t).Database(t)
 	st, err := openStore(t.Context(), nil, o, false)
 	if err != nil {
@@ -46,7 +47,7 @@ func openTestFollower(t *testing.T, leader string, now func() time.Time) (*follo
 
 // Who missed a kind's own canaries plays for no server: what the leader knows of him a follower knows too.
 func TestFollowerRefusesOutcasts(t *testing.T) {
-	f, st := openTestFollower(t, "http://127.0.0.1:1", nil)
+	f, st := openTestFollower(t, "http://127.0.0.1:1", nil, nil)
 	const liar, stranger = "5DXAcHkhU6zjGUx2JFQFyyYnjDVtZoZutJ9uNmyCEZZKYxhw", "5H19J9jjGjXsWU55ni4eGSeRn2A9bD3HpUL9QUEgYH2EuLvQ"
 	err := st.Write(t.Context(), func(tx *store.Tx) error {
 		for i := range 30 {
@@ -84,7 +85,7 @@ func TestFollowerWithAnotherClock(t *testing.T) {
 	}))
 	defer leader.Close()
 	var by atomic.Int64
-	f, _ := openTestFollower(t, leader.URL, func() time.Time { return time.Now().Add(time.Duration(by.Load())) })
+	f, _ := openTestFollower(t, leader.URL, func() time.Time { return time.Now().Add(time.Duration(by.Load())) }, nil)
 	claim := func() int64 {
 		before := passed.Load()
 		f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/leases", strings.NewReader("{}")))

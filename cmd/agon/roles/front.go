@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
@@ -24,6 +25,7 @@ const (
 type front struct {
 	http     *http.Server
 	addr     string // host:port that was bound
+	scheme   string
 	done     chan error
 	role     atomic.Pointer[http.Handler] // nil: between two roles
 	draining atomic.Bool
@@ -37,6 +39,24 @@ func newServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
+}
+
+// secured adds what a listener with TLS owes: browsers come back over TLS only, and where
+// certificates of clients are checked only a server with one passes requests on.
+func secured(t *certs.Server, next http.Handler) http.Handler {
+	if !t.On() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, err := net.SplitHostPort(r.Host); r.Host != "localhost" && (err != nil || host != "localhost") { // on localhost it would close the ports of other programs
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if t.Mutual() && r.Header.Get(headerPassed) != "" && len(r.TLS.VerifiedChains) == 0 {
+			refuse(w, http.StatusForbidden, "no_certificate", "only a server with a certificate passes requests on", "name it with --client-cert and --client-key at the server that follows")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // listen binds an address.
@@ -57,9 +77,9 @@ func openFront(o kit.Options) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{addr: ln.Addr().String(), done: make(chan error, 1)}
-	f.http = newServer(o.Traces.Handler(f))
-	go func() { f.done <- f.http.Serve(ln) }()
+	f := &front{addr: ln.Addr().String(), scheme: o.TLS.Scheme(), done: make(chan error, 1)}
+	f.http = newServer(secured(o.TLS, o.Traces.Handler(f)))
+	go func() { f.done <- f.http.Serve(o.TLS.Listener(ln, true)) }()
 	return f, nil
 }
 

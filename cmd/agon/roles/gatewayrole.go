@@ -2,10 +2,9 @@ package roles
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -26,11 +26,13 @@ import (
 // gateways opens sessions where a run's policy wants them: at this process's
 // own gateway, or at the platform's.
 type gateways struct {
-	own *gateway.Gateway
-	key auth.Signer
+	own  *gateway.Gateway
+	key  auth.Signer
+	over *certs.Client // how gateways elsewhere are reached
 
 	mu     sync.Mutex
 	remote map[string]*gateway.Remote // by URL; guarded by mu
+	left   []*gateway.Remote          // replaced when a gateway's key changed; guarded by mu
 }
 
 // Open implements validator.Gateway.
@@ -65,18 +67,31 @@ func (g *gateways) dial(ctx context.Context, url, key string) (*gateway.Remote, 
 	if r := g.remote[url]; r != nil && r.Info().Signs(key) {
 		return r, nil
 	}
-	r, err := gateway.Dial(ctx, url, g.key, time.Now)
+	r, err := gateway.Dial(ctx, url, g.key, time.Now, g.over)
 	if err != nil {
 		return nil, err
 	}
 	if !r.Info().Signs(key) {
+		_ = r.Close() // it has no session
 		return nil, fmt.Errorf("%s signs as %s, the arena wants %s, which has named no follower", url, r.Info().Signer, key)
 	}
 	if g.remote == nil {
 		g.remote = map[string]*gateway.Remote{}
 	}
+	if old := g.remote[url]; old != nil {
+		g.left = append(g.left, old) // its sessions go on
+	}
 	g.remote[url] = r
 	return r, nil
+}
+
+// close ends the ways to gateways elsewhere, after their sessions.
+func (g *gateways) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range slices.Concat(slices.Collect(maps.Values(g.remote)), g.left) {
+		_ = r.Close() // nothing is left to lose
+	}
 }
 
 // gatewayRole is `agon gateway`.
@@ -104,30 +119,15 @@ func gatewayRole(ctx context.Context, kits kit.List, c cli.GatewayOptions) error
 	})
 	defer control.Close()
 	srv := &http.Server{Handler: control, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
-	scheme := "http"
-	if c.TLSCert != "" {
-		scheme = "https"
-		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
-		if err != nil {
-			return &agon.Error{Code: "bad_tls", Status: 422, Field: "tls-cert", Message: fmt.Sprintf("cannot use the certificate: %v", err), Mend: "name a PEM certificate and its key with --tls-cert and --tls-key"}
-		}
-		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	}
-	ln, err := net.Listen("tcp", o.Listen)
+	ln, err := listen(o.Listen, "listen")
 	if err != nil {
-		return &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err), Mend: "choose another address with --listen"}
+		return err
 	}
 	done := make(chan error, 1)
-	go func() { // ends with Close below
-		if srv.TLSConfig != nil {
-			done <- srv.ServeTLS(ln, "", "")
-		} else {
-			done <- srv.Serve(ln)
-		}
-	}()
+	go func() { done <- srv.Serve(o.TLS.Listener(ln, false)) }() // ends with Close below
 	defer srv.Close()
 	defer roomy(o.Getenv)()
-	c.Ready(scheme+"://"+ln.Addr().String(), gw.Signer())
+	c.Ready(o.TLS.Scheme()+"://"+ln.Addr().String(), gw.Signer())
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -3,25 +3,16 @@ package roles
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
@@ -30,47 +21,13 @@ import (
 	"github.com/agon-arena/agon/ui/cli/config"
 )
 
-// certificate makes a certificate for 127.0.0.1 and a client that trusts it.
-func certificate(t *testing.T, dir string) (cert, key string, c *http.Client) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "agon"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, b := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: raw}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	c = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	t.Cleanup(c.CloseIdleConnections)
-	return cert, key, c
-}
-
-// TestGatewayRole: agon gateway over TLS takes a signed request once, also
-// when it comes again after a restart.
+// TestGatewayRole: agon gateway over mutual TLS takes a signed request once, also
+// when it comes again after a restart. Doors reach it by the validator's relay.
 func TestGatewayRole(t *testing.T) {
 	dir := t.TempDir()
-	cert, key, web := certificate(t, dir)
+	p := newPKI(t)
+	from, over := p.server("127.0.0.1"), p.client("val-1")
+	web := p.http(over)
 	val, err := auth.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +41,8 @@ func TestGatewayRole(t *testing.T) {
 		ready, done := make(chan string, 1), make(chan error, 1)
 		go func() {
 			done <- gatewayRole(ctx, kinds.All(), cli.GatewayOptions{
-				Common: cli.Common{Config: conf, Log: slog.New(slog.DiscardHandler), Say: func(string, ...any) {}},
-				Allow:  []string{val.SS58()}, TLSCert: cert, TLSKey: key, Ready: func(url, _ string) { ready <- url },
+				Common: cli.Common{Config: conf, Log: slog.New(slog.DiscardHandler), Say: func(string, ...any) {}, TLS: from},
+				Allow:  []string{val.SS58()}, Ready: func(url, _ string) { ready <- url },
 			})
 		}()
 		select {
@@ -150,6 +107,35 @@ func TestGatewayRole(t *testing.T) {
 	}
 	if got := info(url).Signer; got != signer {
 		t.Errorf("it signs as %s after a restart, as %s before", got, signer)
+	}
+
+	g := &gateways{key: val, over: over}
+	defer g.close()
+	s, err := g.Open(t.Context(), gateway.Policy{At: url, Key: signer, Run: "r2", Attempt: 1, Models: []string{"*"}, Dialects: []string{gateway.DialectOpenAI}, Budget: agon.Budget{Micros: 1000, Calls: 1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for path, want := range map[string]int{"/v1/models": http.StatusOK, "/gateway/v1/info": http.StatusNotFound, "/x/../gateway/v1/info": http.StatusNotFound, "/%67ateway/v1/info": http.StatusNotFound} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.BaseURL()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range s.Header() {
+			req.Header.Set(k, v)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s by the relay: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	bare := &gateways{key: val, over: p.client("")}
+	if _, err := bare.Open(t.Context(), gateway.Policy{At: url, Key: signer}, nil); err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("without a certificate: %v", err)
 	}
 }
 

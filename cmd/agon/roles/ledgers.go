@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/dial"
@@ -30,7 +31,8 @@ const (
 
 // foreign are the ledgers that arenas name, each opened once. It is safe for concurrent use.
 type foreign struct {
-	now func() time.Time
+	now  func() time.Time
+	over *certs.Client
 
 	mu   sync.Mutex // guards open
 	open map[string]*foreignLedger
@@ -51,7 +53,7 @@ func (f *foreign) of(name string) *foreignLedger {
 		if err != nil {
 			l.bad = err // an arena of an older file
 		} else {
-			l.l = dial.NewLazy(p, dial.Config{Now: f.now})
+			l.l = dial.NewLazy(p, dial.Config{Now: f.now, Over: f.over})
 		}
 		f.open[name] = l
 	}
@@ -273,6 +275,7 @@ type weightLedgers struct {
 	trust func(name string) bool
 	// relays are drand's HTTP relays (AGON_DRAND_RELAYS).
 	relays []string
+	over   *certs.Client
 }
 
 func (w *weightLedgers) open(name string) (keeper.Ledger, error) {
@@ -296,7 +299,7 @@ func (w *weightLedgers) open(name string) (keeper.Ledger, error) {
 		}
 		return w.key, nil
 	}
-	return dial.NewLazy(p, dial.Config{Signer: signer, Relays: w.relays}), nil
+	return dial.NewLazy(p, dial.Config{Signer: signer, Relays: w.relays, Over: w.over}), nil
 }
 
 // validatorLedgers reads AGON_LEDGER, where arenas that name no ledger are (the
@@ -318,5 +321,5 @@ func validatorLedgers(o kit.Options, platform string, key auth.Signer) (*weightL
 		}
 		trusted[name] = true
 	}
-	return &weightLedgers{key: key, own: own, trust: func(name string) bool { return trusted[name] }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, nil
+	return &weightLedgers{over: o.Over, key: key, own: own, trust: func(name string) bool { return trusted[name] }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, nil
 }

@@ -52,6 +52,7 @@ type server struct {
 	rpc     atomic.Pointer[rpc.Server]
 	bytes   blob.Collector // Server.Blobs, of which some can be removed
 	http    *http.Server
+	near    *http.Server // see openNear; nil: there is none
 	gate    *gate
 	addr    string // host:port that was bound
 	done    chan error
@@ -121,7 +122,7 @@ func openBlobs(ctx context.Context, d *kit.Data, o kit.Options) (blob.Collector,
 			Mend: "give s3://BUCKET/PREFIX?endpoint=https://HOST:PORT, or nothing for a folder in the data directory",
 		}
 	}
-	so := s3.Options{Getenv: o.Getenv, Now: time.Now}
+	so := s3.Options{Getenv: o.Getenv, Over: o.Over, Now: time.Now}
 	if d != nil {
 		cache, err := blobfs.Open(d.Path("blobs-cache"), blobfs.Options{Cache: true, Quota: blobCache})
 		if err != nil {
@@ -141,7 +142,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (*s
 // openServerAt is openServer with what is open already, which it closes too.
 func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, at seat) (s *server, err error) {
 	s = &server{done: make(chan error, 1), foreign: map[string]*handlerBox{}}
-	s.Server = kit.Server{Options: o, URL: s.url, Graphs: s.graphsOf, Burns: s.burnsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
+	s.Server = kit.Server{Options: o, URL: s.url, Near: s.url, Graphs: s.graphsOf, Burns: s.burnsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -191,6 +192,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	}
 	served := &local.Served{Ledger: s.Ledger, Mode: mode, Operator: s.Operator.Hotkey.SS58()}
 	s.foreignLedgers = newForeign(time.Now)
+	s.foreignLedgers.over = o.Over
 	c := kit.Chain{Ledger: s.Ledger}
 	pc, err := configOf(o, s.Data, s.Store, s.Blobs, ks, s.foreignLedgers)
 	if err != nil {
@@ -287,13 +289,29 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	})
 	s.gate = &gate{next: requests.Wrap(mux), kinds: s.answers, waits: s.waits}
 	if at.front == nil {
-		s.http = newServer(o.Traces.Handler(s.gate))
-		go func() { s.done <- s.http.Serve(ln) }()
+		s.http = newServer(secured(o.TLS, o.Traces.Handler(s.gate)))
+		go func() { s.done <- s.http.Serve(o.TLS.Listener(ln, true)) }()
 	}
 	return s, nil
 }
 
-func (s *server) url() string { return "http://" + s.addr }
+func (s *server) url() string { return s.Options.TLS.Scheme() + "://" + s.addr }
+
+// openNear serves on this machine without TLS for parts of this process, whose calls a
+// certificate of a public name does not fit. It is the listener itself where that has no TLS.
+func (s *server) openNear() error {
+	if !s.Options.TLS.On() {
+		return nil
+	}
+	ln, err := listen("127.0.0.1:0", "listen")
+	if err != nil {
+		return err
+	}
+	s.near = newServer(s.gate)
+	s.Near = func() string { return "http://" + ln.Addr().String() }
+	go func() { _ = s.near.Serve(ln) }() // until close
+	return nil
+}
 
 func (s *server) close() {
 	s.endsMu.Lock()
@@ -304,6 +322,9 @@ func (s *server) close() {
 	}
 	if s.Platform != nil {
 		s.Platform.Drain()
+	}
+	if s.near != nil {
+		s.near.Close()
 	}
 	if s.http != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

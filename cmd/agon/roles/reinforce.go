@@ -92,7 +92,7 @@ func (s *server) reinforce(ctx context.Context, files []kit.ArenaFile, d sandbox
 		if _, err := s.Platform.Abandon(ctx, party.Hotkey.SS58(), "restart"); err != nil {
 			return out, err
 		}
-		c, err := client.New(s.URL(), party.Hotkey)
+		c, err := client.New(s.Near(), party.Hotkey)
 		if err != nil {
 			return out, err
 		}
@@ -104,7 +104,7 @@ func (s *server) reinforce(ctx context.Context, files []kit.ArenaFile, d sandbox
 		if err != nil {
 			return out, err
 		}
-		p.Gateway = &gateways{own: p.Own, key: party.Hotkey}
+		p.Gateway = &gateways{own: p.Own, key: party.Hotkey, over: s.Options.Over}
 		out.players = append(out.players, p)
 		out.loops = append(out.loops, newValidator(s.Options, p, c, &spoken, need[i], each, "", nil, nil))
 		names = append(names, name)

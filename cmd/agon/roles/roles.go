@@ -143,7 +143,9 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 		return err
 	}
 	defer p.Close()
-	p.Gateway = &gateways{own: p.Own, key: key}
+	doors := &gateways{own: p.Own, key: key, over: o.Over}
+	defer doors.close()
+	p.Gateway = doors
 	parallel := o.Parallel
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()
@@ -180,9 +182,9 @@ func watched(o kit.Options) (*watch, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", w.Handler())
 	srv := newServer(mux)
-	go func() { _ = srv.Serve(ln) }() // until end closes it
+	go func() { _ = srv.Serve(o.TLS.Listener(ln, false)) }() // until end closes it
 	w.end = func() { _ = srv.Close() }
-	o.Sayf("metrics on http://%s/metrics", ln.Addr())
+	o.Sayf("metrics on %s://%s/metrics", o.TLS.Scheme(), ln.Addr())
 	return w, nil
 }
 

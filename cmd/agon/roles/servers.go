@@ -53,7 +53,7 @@ func serveShared(ctx context.Context, o kit.Options) error {
 	}
 	defer f.drain()
 	m := &member{o: o, front: f}
-	if m.address, err = advertised(o, f.addr); err != nil {
+	if m.address, err = advertised(o, f.scheme, f.addr); err != nil {
 		return err
 	}
 	defer roomy(o.Getenv)()
@@ -76,11 +76,11 @@ func serveShared(ctx context.Context, o kit.Options) error {
 }
 
 // advertised is the URL at which other servers reach this one.
-func advertised(o kit.Options, addr string) (string, error) {
+func advertised(o kit.Options, scheme, addr string) (string, error) {
 	if at := o.Getenv("AGON_ADVERTISE"); at != "" {
 		u, err := url.Parse(at)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
-			return "", &agon.Error{Code: "bad_setting", Status: 422, Field: "AGON_ADVERTISE", Message: fmt.Sprintf("%q is not the URL of a server", at), Mend: "write http://HOST:PORT, at which the other servers reach this one"}
+			return "", &agon.Error{Code: "bad_setting", Status: 422, Field: "AGON_ADVERTISE", Message: fmt.Sprintf("%q is not the URL of a server", at), Mend: "write http://HOST:PORT or https://HOST:PORT, at which the other servers reach this one"}
 		}
 		return at, nil
 	}
@@ -93,7 +93,7 @@ func advertised(o kit.Options, addr string) (string, error) {
 			return "", fmt.Errorf("own address: %w", err)
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	return scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
 // member is one server process of several.
@@ -107,7 +107,7 @@ type member struct {
 func (m *member) isReady() {
 	m.ready.Do(func() {
 		if m.o.Ready != nil {
-			m.o.Ready("http://" + m.front.addr)
+			m.o.Ready(m.front.scheme + "://" + m.front.addr)
 		}
 	})
 }

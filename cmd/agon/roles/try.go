@@ -27,6 +27,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
@@ -201,7 +202,7 @@ func Try(ctx context.Context, o kit.Options, x Trial) (*cli.TryResult, error) {
 	}
 	res.Sum()
 	if len(list) == 0 {
-		res.Entry = tryEntry(ctx, a.ID, url)
+		res.Entry = tryEntry(ctx, o.Over, a.ID, url)
 	}
 	if len(refs) == len(a.Tasks) && len(list) == 0 {
 		res.Champion = tryChampion(ctx, o, a, sub, res, x)
@@ -360,10 +361,19 @@ func tryRows(spec agon.RunSpec, att *validator.Attempt) []cli.TryRun {
 	return rows
 }
 
+// reader reads a server without a key.
+func reader(url string, over *certs.Client) (*client.Client, error) {
+	c, err := client.New(url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Through(over)
+}
+
 // tryEntry says how entries to an arena of the server at url fare and what they
 // pay; "" where no server shows it.
-func tryEntry(ctx context.Context, arena, url string) string {
-	c, err := client.New(url, nil)
+func tryEntry(ctx context.Context, over *certs.Client, arena, url string) string {
+	c, err := reader(url, over)
 	if err != nil {
 		return ""
 	}
@@ -381,7 +391,7 @@ func tryEntry(ctx context.Context, arena, url string) string {
 // the set of a period that has ended it is what it scored there.
 func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submission, res *cli.TryResult, x Trial) *cli.TryChampion {
 	rule, ok := o.Kits.Incentives()[a.Incentive]
-	c, err := client.New(x.URL, nil)
+	c, err := reader(x.URL, o.Over)
 	if err != nil || !ok || rule.Plays {
 		return nil
 	}
@@ -504,7 +514,7 @@ func tryArena(ctx context.Context, o kit.Options, x Trial, blobs blob.Store, wor
 		a.Tasks = refs
 		return &a, blobs, nil
 	}
-	c, err := client.New(x.URL, nil)
+	c, err := reader(x.URL, o.Over)
 	if err != nil {
 		return nil, nil, err
 	}

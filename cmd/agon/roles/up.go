@@ -49,6 +49,9 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 		return nil, err
 	}
 	defer s.close()
+	if err := s.openNear(); err != nil {
+		return nil, err
+	}
 
 	val, err := kit.LoadParty(s.Data.Path("wallets"), "validator")
 	if err != nil {
@@ -69,7 +72,7 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	} else if n > 0 {
 		o.Sayf("%d runs were under way when agon last ended: they are played again", n)
 	}
-	valClient, err := client.New(s.URL(), val.Hotkey)
+	valClient, err := client.New(s.Near(), val.Hotkey)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +85,9 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 		return nil, err
 	}
 	defer p.Close()
-	p.Gateway = &gateways{own: p.Own, key: val.Hotkey}
+	doors := &gateways{own: p.Own, key: val.Hotkey, over: o.Over}
+	defer doors.close()
+	p.Gateway = doors
 
 	if o.Ready != nil {
 		o.Ready(s.URL())
@@ -132,7 +137,7 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	}
 	wake := make(chan struct{}, 1)
 	// Who runs this process wrote the arenas' files: what they name is trusted.
-	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, own: s.URL(), trust: func(string) bool { return true }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, s.Data.Path("validator"), time.Second)
+	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, over: o.Over, own: s.Near(), trust: func(string) bool { return true }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, s.Data.Path("validator"), time.Second)
 	wg.Go(func() { setter.Run(work, wake) })
 
 	if len(o.Arenas) == 0 && !o.Once && o.Getenv("AGON_LLM_BASE_URL") == "" && o.Getenv("AGON_LLM_SCRIPT") == "" {
@@ -246,7 +251,7 @@ func (s *server) enterSamples(ctx context.Context, f kit.ArenaFile) error {
 		} else if !ok {
 			continue
 		}
-		c, err := client.New(s.URL(), miner.Hotkey)
+		c, err := client.New(s.Near(), miner.Hotkey)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -315,6 +316,9 @@ func passing(err error) bool {
 	case "":
 	default:
 		return strings.HasPrefix(c, classOfConnection)
+	}
+	if stranger := (*tls.CertificateVerificationError)(nil); errors.As(err, &stranger) {
+		return false // a certificate that is refused stays so
 	}
 	var ne net.Error
 	var ce *pgconn.ConnectError

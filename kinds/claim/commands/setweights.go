@@ -45,7 +45,7 @@ func newSetWeights(o kit.Options, v validatorOptions, up *seedPlatform, dir stri
 	if err != nil {
 		return nil, err
 	}
-	l := dial.NewLazy(p, dial.Config{Relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS")), Signer: func(address string) (auth.Signer, error) {
+	l := dial.NewLazy(p, dial.Config{Over: o.Over, Relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS")), Signer: func(address string) (auth.Signer, error) {
 		if address != v.key.SS58() {
 			return nil, fmt.Errorf("no key of %s is here", address)
 		}

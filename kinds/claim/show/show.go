@@ -130,7 +130,7 @@ func (x *show) enter(ctx context.Context, name string, script []byte) (*client.S
 	if ok, err := x.s.EnsureRegistered(ctx, x.f.Arena(), miner); err != nil || !ok {
 		return nil, errors.Join(err, fmt.Errorf("%s is not registered in %s", name, Arena))
 	}
-	c, err := client.New(x.s.URL(), miner.Hotkey)
+	c, err := client.New(x.s.Near(), miner.Hotkey)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ type key struct {
 	env    []string // first wins
 	secret bool
 	isPath bool // "~/" is expanded; relative to the file it stands in
-	noFile bool // it is no secret, and stands in no file either
+	noFile bool // it is not a secret, and stands in no file either
 }
 
 var keys = []key{

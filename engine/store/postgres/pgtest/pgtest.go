@@ -125,6 +125,25 @@ func (s *Server) Open(t testing.TB, networks ...string) {
 	s.Up(t)
 }
 
+// TLS gives the server a certificate; it starts again.
+func (s *Server) TLS(t testing.TB, cert, key []byte) {
+	t.Helper()
+	for name, b := range map[string][]byte{"server.crt": cert, "server.key": key} {
+		path := filepath.Join(s.data, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s.cred != nil {
+			if err := os.Chown(path, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Exec(t, "postgres", "ALTER SYSTEM SET ssl = on")
+	s.Down(t)
+	s.Up(t)
+}
+
 // Down ends the server as its administrator would: connections are ended at once.
 func (s *Server) Down(t testing.TB) {
 	t.Helper()
