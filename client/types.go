@@ -267,7 +267,8 @@ type Lease struct {
 	Submission agon.Submission `json:"submission"`
 	Until      time.Time       `json:"until"`
 	// Heartbeat is how often to send one.
-	HeartbeatMS int `json:"heartbeat_ms"`
+	HeartbeatMS int    `json:"heartbeat_ms"`
+	Trace       string `json:"trace,omitempty" doc:"the server's span of the claim, as W3C traceparent; where the server sends spans"`
 }
 
 // JudgeLease is POST /v1/judge-leases: a result of another validator to judge

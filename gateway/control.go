@@ -12,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/traceparent"
 )
 
 // The routes by which a validator elsewhere uses a gateway. All but info are
@@ -80,7 +81,10 @@ type ControlConfig struct {
 	Recheck time.Duration
 	// IdleFor is how long a session lives without a word of its validator (default 5 min).
 	IdleFor time.Duration
-	Log     *slog.Logger
+	// Called is told of each receipt, with the span of the lease (W3C traceparent) that
+	// the validator named as it opened the session, or "". Optional.
+	Called func(within string, r *agon.Receipt)
+	Log    *slog.Logger
 }
 
 // Control puts a gateway behind a listener that validators elsewhere can
@@ -114,11 +118,20 @@ type remoteLog struct {
 	seq    int64
 	events []RemoteEvent
 	closed bool
-	news   chan struct{} // closed and replaced when something changes
+	news   chan struct{}       // closed and replaced when something changes
+	called func(*agon.Receipt) // may be nil
 }
 
 // Record implements Recorder.
 func (l *remoteLog) Record(typ, task string, data any) {
+	if l.called != nil {
+		switch d := data.(type) {
+		case ModelCall:
+			l.called(&d.Receipt)
+		case ToolCallEvent:
+			l.called(&d.Receipt)
+		}
+	}
 	b, err := json.Marshal(data)
 	if err != nil {
 		b = []byte(`{"error":"event could not be encoded"}`)
@@ -238,6 +251,13 @@ func (k *Control) openSession(w http.ResponseWriter, r *http.Request, hotkey str
 		return err
 	}
 	l := &lent{hotkey: hotkey, asked: asked, log: &remoteLog{news: make(chan struct{})}, gone: make(chan struct{})}
+	if k.cfg.Called != nil {
+		within := r.Header.Get(traceparent.Header) // of who holds the lease; boxes' requests have no say
+		if !traceparent.Valid(within) {
+			within = ""
+		}
+		l.log.called = func(r *agon.Receipt) { k.cfg.Called(within, r) }
+	}
 	if l.s, err = k.cfg.Gateway.Open(r.Context(), p, l.log); err != nil {
 		return &agon.Error{Code: "refused", Status: http.StatusUnprocessableEntity, Message: err.Error()}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/internal/traceparent"
 )
 
 const (
@@ -91,6 +92,9 @@ func (r *Remote) call(ctx context.Context, method, path string, in, out any) err
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
+		if place := traceparent.Of(ctx); place != "" {
+			req.Header.Set(traceparent.Header, place)
+		}
 		if err := auth.SignRequest(req, body, r.key, r.info.Audience, r.now()); err != nil {
 			return err
 		}

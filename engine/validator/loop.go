@@ -49,7 +49,9 @@ type LoopConfig struct {
 	// process that was killed had played, the next one sends. Empty: none is kept.
 	Outbox string
 	// Traced is called for each lease when all about it is done; optional.
-	Traced func(l *client.Lease, a *Attempt, from time.Time)
+	Traced func(ctx context.Context, l *client.Lease, a *Attempt, from time.Time)
+	// Begun is called as a lease begins; what it returns is the play's context, and Traced's. Optional.
+	Begun func(ctx context.Context, l *client.Lease, from time.Time) context.Context
 	// Idle is called once when there is no work, and again when there was some in
 	// between; optional. Several workers may call it, never at once.
 	Idle func()
@@ -233,9 +235,12 @@ const reportFor = 10 * time.Minute
 // serve plays one lease to its end.
 func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
 	log := l.cfg.Log.With("run", lease.Run.Run, "attempt", lease.Attempt)
+	from := l.cfg.Player.Now()
+	if l.cfg.Begun != nil {
+		ctx = l.cfg.Begun(ctx, lease, from)
+	}
 	playCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	from := l.cfg.Player.Now()
 	rec := &recorder{run: lease.Run.Run, attempt: lease.Attempt, now: l.cfg.Player.Now}
 
 	// The beat goroutine owns heartbeats: it is told of states through a
@@ -266,7 +271,7 @@ func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
 	defer cancel()
 	l.send(reportCtx, lease, a, rec, log)
 	if l.cfg.Traced != nil {
-		l.cfg.Traced(lease, a, from)
+		l.cfg.Traced(ctx, lease, a, from)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/traceparent"
 )
 
 // pathLeases is where the routes begin that a crowd of validators calls all day.
@@ -32,7 +33,11 @@ func (a *server) leases(mux *http.ServeMux, api huma.API, p Leases) {
 		OperationID: "claim", Path: pathLeases, Summary: "Claim a run, waiting for one (validators)",
 		Description: "Signed (agon-v1). 200 with a lease, 204 when nothing came within wait_ms.",
 	}, func(ctx context.Context, _ string, in client.ClaimRequest) (*client.Lease, error) {
-		return p.Claim(ctx, caller(ctx), in)
+		l, err := p.Claim(ctx, caller(ctx), in)
+		if l != nil {
+			l.Trace = traceparent.Of(ctx)
+		}
+		return l, err
 	})
 	quick(a, mux, api, p, huma.Operation{
 		OperationID: "needed-images", Path: "/v1/images", Summary: "Images that the tasks of one's arenas stand on (validators)",

@@ -1,8 +1,9 @@
 // Package tracing sends OpenTelemetry spans by OTLP over HTTP, where an operator
 // asks for them: one a request that is served, and one tree a lease, with its
 // phases and its calls. Spans hold ids, names, times, counts and codes. They
-// never hold a query, a header, a body or a key, and no foreign trace context is
-// taken over.
+// never hold a query, a header, a body or a key. No trace context of strangers is taken
+// over: a validator's lease stands below the claim of the server that it plays for, a
+// gateway's calls below the lease that opened their session.
 package tracing
 
 import (
@@ -19,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -29,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/internal/served"
+	"github.com/agon-arena/agon/internal/traceparent"
 )
 
 // Env names the switch: the address of an OTLP/HTTP collector. Unset: no spans.
@@ -37,7 +40,7 @@ const Env = "AGON_TRACES"
 // Config configures a Tracer.
 type Config struct {
 	URL  string // http(s)://host:port, or with a path; /v1/traces is meant without one
-	Role string // which part of agon this is: up, serve, validator
+	Role string // which part of agon this is: up, serve, validator, gateway
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -111,6 +114,7 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := t.tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(t.now()), trace.WithNewRoot())
+		ctx = traceparent.With(ctx, place(span))
 		rec := &served.Status{ResponseWriter: w}
 		r = r.WithContext(ctx)
 		defer func() {
@@ -161,20 +165,47 @@ func method(m string) string {
 	return "_OTHER"
 }
 
-// Attempt makes the tree of one lease from its evidence: the lease from when
-// it came until its result was taken (or given up), its phases, and each call
-// that the gateway has signed.
-func (t *Tracer) Attempt(l *client.Lease, a *validator.Attempt, from time.Time) {
+// place is where a span stands, as W3C traceparent.
+func place(s trace.Span) string {
+	at := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), s), at)
+	return at.Get("traceparent")
+}
+
+// below is a context below a span of another process; "" or what is no place: below none.
+func below(ctx context.Context, at string) context.Context {
+	if !traceparent.Valid(at) {
+		return trace.ContextWithSpan(ctx, nil)
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": at})
+}
+
+func idsOf(l *client.Lease) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("agon.arena", l.Arena.ID), attribute.String("agon.kind", l.Arena.Kind), attribute.String("agon.submission", l.Submission.ID),
+		attribute.String("agon.run", l.Run.Run), attribute.Int("agon.attempt", l.Attempt),
+	}
+}
+
+// Begin starts the span of a lease, below the server's span of its claim. Attempt ends it.
+func (t *Tracer) Begin(ctx context.Context, l *client.Lease, from time.Time) context.Context {
+	if t == nil {
+		return ctx
+	}
+	ctx, lease := t.tracer.Start(below(ctx, l.Trace), "lease", trace.WithTimestamp(from), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(idsOf(l)...),
+		trace.WithAttributes(attribute.String("agon.lease", l.ID), attribute.Int("agon.tasks", len(l.Run.Tasks))))
+	return traceparent.With(ctx, place(lease))
+}
+
+// Attempt makes the tree of one lease from its evidence, below the span that Begin put
+// into ctx: the lease from when it came until its result was taken (or given up), its
+// phases, and each call that the gateway has signed.
+func (t *Tracer) Attempt(ctx context.Context, l *client.Lease, a *validator.Attempt, from time.Time) {
 	if t == nil {
 		return
 	}
 	end := t.now()
-	ids := []attribute.KeyValue{
-		attribute.String("agon.arena", l.Arena.ID), attribute.String("agon.kind", l.Arena.Kind), attribute.String("agon.submission", l.Submission.ID),
-		attribute.String("agon.run", l.Run.Run), attribute.Int("agon.attempt", l.Attempt),
-	}
-	ctx, lease := t.tracer.Start(context.Background(), "lease", trace.WithTimestamp(from), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(ids...),
-		trace.WithAttributes(attribute.String("agon.lease", l.ID), attribute.Int("agon.tasks", len(l.Run.Tasks))))
+	ids, lease := idsOf(l), trace.SpanFromContext(ctx)
 	runCtx, run := t.tracer.Start(ctx, "run", trace.WithTimestamp(from), trace.WithAttributes(ids...), trace.WithAttributes(
 		attribute.String("agon.outcome", word(a.Outcome)), attribute.String("agon.fault", string(a.Fault)), attribute.String("agon.driver", word(a.Driver.Name)),
 		attribute.Int64("agon.cost_micros", int64(a.Cost)), attribute.Int64("agon.box_ms", a.BoxTime.Milliseconds())))
@@ -184,7 +215,7 @@ func (t *Tracer) Attempt(l *client.Lease, a *validator.Attempt, from time.Time) 
 	ended := from.Add(a.Wall)
 	t.phases(runCtx, a, ended)
 	for i := range a.Receipts {
-		t.call(runCtx, &a.Receipts[i])
+		t.call(runCtx, &a.Receipts[i], trace.SpanKindClient)
 	}
 	run.End(trace.WithTimestamp(ended))
 	lease.End(trace.WithTimestamp(end))
@@ -201,14 +232,28 @@ func (t *Tracer) phases(ctx context.Context, a *validator.Attempt, end time.Time
 			open.End(trace.WithTimestamp(e.At))
 		}
 		_, open = t.tracer.Start(ctx, d.Phase, trace.WithTimestamp(e.At))
+		if e.At.After(end) { // the lease began a moment before the play
+			end = e.At
+		}
 	}
 	if open != nil {
 		open.End(trace.WithTimestamp(end))
 	}
 }
 
+// Called makes a gateway's span of each call, below the lease whose validator opened the
+// session. It returns nil where no spans are sent.
+func (t *Tracer) Called() func(within string, r *agon.Receipt) {
+	if t == nil {
+		return nil
+	}
+	return func(within string, r *agon.Receipt) {
+		t.call(below(context.Background(), within), r, trace.SpanKindServer, attribute.String("agon.run", word(r.Run)), attribute.Int("agon.attempt", r.Attempt))
+	}
+}
+
 // call is a span by the GenAI conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/.
-func (t *Tracer) call(ctx context.Context, r *agon.Receipt) {
+func (t *Tracer) call(ctx context.Context, r *agon.Receipt, as trace.SpanKind, more ...attribute.KeyValue) {
 	op := "chat"
 	if r.Prompt+r.Completion == 0 && !strings.Contains(r.Route, "completions") && !strings.Contains(r.Route, "messages") && !strings.Contains(r.Route, "responses") {
 		op = "execute_tool"
@@ -224,7 +269,7 @@ func (t *Tracer) call(ctx context.Context, r *agon.Receipt) {
 	} else {
 		attrs = append(attrs, attribute.String("gen_ai.tool.name", name))
 	}
-	_, s := t.tracer.Start(ctx, op+" "+name, trace.WithTimestamp(r.Start), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
+	_, s := t.tracer.Start(ctx, op+" "+name, trace.WithTimestamp(r.Start), trace.WithSpanKind(as), trace.WithAttributes(attrs...), trace.WithAttributes(more...))
 	if r.Outcome != "ok" {
 		s.SetStatus(codes.Error, word(r.Outcome))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/internal/traceparent"
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
 
@@ -170,17 +172,21 @@ func TestAttempt(t *testing.T) {
 		Arena: agon.Arena{ID: "demo", Kind: "easy"}, Submission: agon.Submission{ID: "sub-1", Name: secret},
 	}
 	from := time.Now()
+	l.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ctx := tr.Begin(t.Context(), l, from)
 	a := p.Play(context.Background(), validator.Job{Run: l.Run, Attempt: l.Attempt, Arena: l.Arena, Submission: l.Submission})
 	a.Receipts = append(a.Receipts,
 		agon.Receipt{ID: "r1", Session: "s", Route: "/v1/chat/completions", Model: "m\x1b[1m", Provider: "up", Prompt: 3, Completion: 4, Status: 200, Outcome: "ok", Start: from, End: from.Add(time.Second), Sig: secret, RequestHash: secret},
 		agon.Receipt{ID: "r2", Session: "s", Route: "/tools", Model: "search", Status: 502, Outcome: "provider_error", Start: from, End: from})
-	tr.Attempt(l, a, from)
+	tr.Attempt(ctx, l, a, from)
+	tr.Called()(traceparent.Of(ctx), &agon.Receipt{ID: "r1", Model: "far", Prompt: 1, Outcome: "ok", Start: from, End: from})
+	tr.Called()("00-strange", &agon.Receipt{ID: "r1", Model: "lost", Prompt: 1, Outcome: "ok", Start: from, End: from})
 	tr.Close()
 	by := map[string]*otlp.Span{}
 	for _, s := range c.spans {
 		by[s.Name] = s
 	}
-	for name, parent := range map[string]string{"lease": "", "run": "lease", "playing": "run", "judging": "run", "chat m": "run", "execute_tool search": "run"} {
+	for name, parent := range map[string]string{"lease": "", "run": "lease", "playing": "run", "judging": "run", "chat m": "run", "execute_tool search": "run", "chat far": "lease"} {
 		s := by[name]
 		if s == nil {
 			t.Errorf("no span %q among %d", name, len(c.spans))
@@ -195,6 +201,12 @@ func TestAttempt(t *testing.T) {
 	}
 	if t.Failed() {
 		t.FailNow()
+	}
+	if s := by["lease"]; hex.EncodeToString(s.TraceId) != "0af7651916cd43dd8448eb211c80319c" || hex.EncodeToString(s.ParentSpanId) != "b7ad6b7169203331" {
+		t.Errorf("the lease does not stand below its claim: %x %x", s.TraceId, s.ParentSpanId)
+	}
+	if s := by["chat lost"]; s == nil || len(s.ParentSpanId) > 0 {
+		t.Errorf("a call below no place: %v", s)
 	}
 	chat := attrs(by["chat m"])
 	if chat["gen_ai.usage.input_tokens"] != "int_value:3" || !strings.Contains(chat["agon.receipt"], "r1") || by["chat m"].EndTimeUnixNano-by["chat m"].StartTimeUnixNano != uint64(time.Second) {
@@ -220,7 +232,10 @@ func TestSwitch(t *testing.T) {
 	if tr.Handler(h) != http.Handler(h) {
 		t.Error("a tracer that is off wraps handlers")
 	}
-	tr.Attempt(nil, nil, time.Time{}) // off: looks at nothing
+	tr.Attempt(tr.Begin(t.Context(), nil, time.Time{}), nil, nil, time.Time{}) // off: looks at nothing
+	if tr.Called() != nil {
+		t.Error("a tracer that is off wants calls")
+	}
 	tr.Close()
 	for _, bad := range []string{"127.0.0.1:4318", "ftp://x", "http://user:" + secret + "@x", "http://x?key=" + secret, "http://"} {
 		if _, err := Open(t.Context(), Config{URL: bad, Log: slog.New(slog.DiscardHandler), Now: time.Now}); err == nil {

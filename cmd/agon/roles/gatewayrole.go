@@ -97,6 +97,11 @@ func (g *gateways) close() {
 // gatewayRole is `agon gateway`.
 func gatewayRole(ctx context.Context, kits kit.List, c cli.GatewayOptions) error {
 	o := kits.Options(c.Common, "")
+	untrace, err := o.Trace(ctx, "gateway")
+	if err != nil {
+		return err
+	}
+	defer untrace()
 	d, err := kit.OpenData(filepath.Join(o.Data, "gateway"))
 	if err != nil {
 		return err
@@ -114,11 +119,11 @@ func gatewayRole(ctx context.Context, kits kit.List, c cli.GatewayOptions) error
 	defer seen.Close()
 	holders := leaseholders{platform: c.Platform, allow: c.Allow, kits: kits}
 	control := gateway.NewControl(gateway.ControlConfig{
-		Gateway: gw, Log: o.Log, Authorize: holders.authorize, Seal: holders.maySeal,
+		Gateway: gw, Log: o.Log, Authorize: holders.authorize, Seal: holders.maySeal, Called: o.Traces.Called(),
 		Verifier: &auth.Verifier{Audience: d.Audience, Now: time.Now, Replay: &nonceGuard{store: seen, now: time.Now}},
 	})
 	defer control.Close()
-	srv := &http.Server{Handler: control, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	srv := &http.Server{Handler: o.Traces.Handler(control), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	ln, err := listen(o.Listen, "listen")
 	if err != nil {
 		return err

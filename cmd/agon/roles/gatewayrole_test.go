@@ -16,10 +16,35 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 )
+
+// startGateway runs agon gateway until stop, for one validator and without a platform.
+func startGateway(t *testing.T, dir string, from *certs.Server, validator string) (url, signer string, stop func()) {
+	t.Helper()
+	conf, err := config.Load(config.Env{Getenv: func(string) string { return "" }, Home: dir, Dir: dir}, map[string]string{config.Data: dir, config.Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan [2]string, 1), make(chan error, 1)
+	go func() {
+		done <- gatewayRole(ctx, kinds.All(), cli.GatewayOptions{
+			Common: cli.Common{Config: conf, Log: slog.New(slog.DiscardHandler), Say: func(string, ...any) {}, TLS: from},
+			Allow:  []string{validator}, Ready: func(url, signer string) { ready <- [2]string{url, signer} },
+		})
+	}()
+	select {
+	case at := <-ready:
+		return at[0], at[1], func() { cancel(); <-done }
+	case err := <-done:
+		t.Fatal(err)
+	}
+	panic("not reached")
+}
 
 // TestGatewayRole: agon gateway over mutual TLS takes a signed request once, also
 // when it comes again after a restart. Doors reach it by the validator's relay.
@@ -33,24 +58,8 @@ func TestGatewayRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() (url string, stop func()) {
-		conf, err := config.Load(config.Env{Getenv: func(string) string { return "" }, Home: dir, Dir: dir}, map[string]string{config.Data: dir, config.Listen: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ready, done := make(chan string, 1), make(chan error, 1)
-		go func() {
-			done <- gatewayRole(ctx, kinds.All(), cli.GatewayOptions{
-				Common: cli.Common{Config: conf, Log: slog.New(slog.DiscardHandler), Say: func(string, ...any) {}, TLS: from},
-				Allow:  []string{val.SS58()}, Ready: func(url, _ string) { ready <- url },
-			})
-		}()
-		select {
-		case url = <-ready:
-		case err := <-done:
-			t.Fatal(err)
-		}
-		return url, func() { cancel(); <-done }
+		url, _, stop = startGateway(t, dir, from, val.SS58())
+		return url, stop
 	}
 	url, stop := start()
 	if !strings.HasPrefix(url, "https://") {

@@ -363,7 +363,7 @@ func (s *server) close() {
 // versions of the protocol that the platform knows. idle, if any, is told that
 // there is no work.
 func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int, outbox string, idle func(), watch validator.Watch) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: validator.Stands{Images: p.Player.Roots, Datasets: p.Player.Datasets}, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Outbox: outbox, Idle: idle, Watch: watch})
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: validator.Stands{Images: p.Player.Roots, Datasets: p.Player.Datasets}, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Begun: o.Traces.Begin, Outbox: outbox, Idle: idle, Watch: watch})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that
