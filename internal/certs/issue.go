@@ -77,7 +77,7 @@ func (a *Authority) Issue(name string, hosts []string, l Life) (cert, key []byte
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
-		} else if u, err := url.Parse("https://" + h); err != nil || u.Host != h || u.Port() != "" || strings.ContainsAny(h, "/@") {
+		} else if u, err := url.Parse("https://" + h); err != nil || h == "" || u.Host != h || u.Port() != "" || strings.ContainsAny(h, "/@") {
 			return nil, nil, &agon.Error{Code: "bad_field", Status: 422, Field: "host", Message: fmt.Sprintf("host %.80q is neither a name nor an address", h)}
 		} else {
 			t.DNSNames = append(t.DNSNames, h)
