@@ -21,7 +21,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "agon.serverURL" -}}
-http://{{ include "agon.name" . }}-server:{{ .Values.server.port }}
+{{ if .Values.server.tlsSecret }}https{{ else }}http{{ end }}://{{ include "agon.name" . }}-server:{{ .Values.server.port }}
 {{- end -}}
 
 {{/* What a pod without boxes may do. */}}
@@ -35,6 +35,50 @@ capabilities:
   drop: [ALL]
 seccompProfile:
   type: RuntimeDefault
+{{- end -}}
+
+{{/* Variables and volumes of certificates: (dict "root" $ "own" SECRET "serves" true) */}}
+{{- define "agon.tlsEnv" -}}
+{{- if .root.Values.tls.caSecret }}
+- {name: AGON_CA, value: /ca/ca.crt}
+{{- end }}
+{{- if .own }}
+- {name: AGON_CLIENT_CERT, value: /tls/tls.crt}
+- {name: AGON_CLIENT_KEY, value: /tls/tls.key}
+{{- if .serves }}
+- {name: AGON_TLS_CERT, value: /tls/tls.crt}
+- {name: AGON_TLS_KEY, value: /tls/tls.key}
+{{- if .root.Values.tls.mutual }}
+- {name: AGON_CLIENT_CA, value: /ca/ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "agon.tlsMounts" -}}
+{{- if .root.Values.tls.caSecret }}
+- {name: ca, mountPath: /ca, readOnly: true}
+{{- end }}
+{{- if .own }}
+- {name: tls, mountPath: /tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "agon.tlsVolumes" -}}
+{{- if .root.Values.tls.caSecret }}
+- name: ca
+  secret:
+    secretName: {{ .root.Values.tls.caSecret }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .root.Values.tls.caKey | quote }}, path: ca.crt}
+{{- end }}
+{{- if .own }}
+- name: tls
+  secret:
+    secretName: {{ .own }}
+    defaultMode: 0440
+{{- end }}
 {{- end -}}
 
 {{/* Variables of models: (dict "llm" ...) */}}
