@@ -130,7 +130,7 @@ copies: build ## rewrites of a sampling agent try to take its seat, in real boxe
 fuzz: ## each of the fuzz targets for FUZZTIME (10s): half an hour, slow (TARGETS="gateway FuzzPatch" takes some; make test runs their seeds)
 	@scripts/fuzz.sh $(TARGETS)
 
-peers: build ## beside programs of others, in one run: River's jobs on PostgreSQL, bifrost and LiteLLM (slow the first time; PEERS=leases or gateway)
+peers: build ## beside programs of others, in one run: River's jobs on PostgreSQL, bifrost and LiteLLM (slow the first time; PEERS=leases, gateway or boxes)
 	@scripts/peers.sh
 
 figures: ## simulations through the real platform in full: liars named, copies of a sampling agent (slow)

@@ -19,7 +19,7 @@ const (
 
 // apart are the commands that are not run, by how they begin.
 var apart = map[string]string{
-	"agon key agent": stays, "agon supervise": stays, "agon serve": stays, "agon env serve": stays, "agon up": plays, "agon validator": plays, "agon try": plays, "agon doctor": plays,
+	"agon key agent": stays, "agon gateway": stays, "agon supervise": stays, "agon serve": stays, "agon env serve": stays, "agon up": plays, "agon validator": plays, "agon try": plays, "agon doctor": plays,
 	"agon corpus build": needsRun, "agon corpus release": needsRun, "agon corpus stats": needsRun, "agon corpus verify": needsRun, "agon corpus classify": needsRun, "agon corpus mix": needsRun, "agon corpus audit-model": foreign,
 	"agon verify": needsRun, "agon export": needsRun, "agon log witness": foreign, "agon log consistency": "it needs a head of yesterday",
 	"agon judge calibrate": foreign, "agon judge rescore": needsRun, "agon ledger metagraph": foreign, "agon ledger commitments --ledger": foreign, "agon ledger set-weights": foreign,

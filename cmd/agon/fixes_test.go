@@ -233,6 +233,7 @@ func TestFixesLeadOn(t *testing.T) {
 		{name: "a checkout that is there", args: "research start sortnet ./claim", fill: map[string]string{"DIR": "./work"}, same: true},
 		{name: "no image", args: "image export sha256:0123 ./x", fill: map[string]string{"REF": image}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},
 		{name: "no data set", args: "dataset export sha256:012345678901 ./y", fill: map[string]string{"REF": "./mine.toml"}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},
+		{name: "no authority", args: "cert issue box --dir ca", fill: map[string]string{"NAME": "fleet", "DIR": "ca"}},
 		{name: "no server", args: "arena list", env: map[string]string{"AGON_URL": "http://127.0.0.1:1"}, then: "arena list --url " + url},
 		{name: "setting", args: "board", env: map[string]string{"AGON_URL": "nonsense"}, then: "board --url http://nonsense"},
 	} {
@@ -297,6 +298,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon":                    "prose",
 		"agon up":                 "it plays; the tests of the demo run it",
 		"agon try":                "needs a box; the tests of try run it",
+		"agon key agent":          "serves until Ctrl-C; its own tests run it",
 		"agon doctor":             "probes the machine's boxes; its own tests run it",
 		"agon setup":              "fetches; its own tests run it",
 		"agon supervise":          "it stays; its own tests run it",

@@ -159,7 +159,7 @@ JSON: {name, cert, key, until}.`,
 }
 
 func noAuthority(err error) error {
-	return &agon.Error{Code: "no_authority", Status: http.StatusUnprocessableEntity, Field: "dir", Message: fmt.Sprintf("cannot use the authority: %v", err), Mend: "make one with agon cert authority, and name its directory with --dir", Err: err}
+	return &agon.Error{Code: "no_authority", Status: http.StatusUnprocessableEntity, Field: "dir", Message: fmt.Sprintf("cannot use the authority: %v", err), Mend: "make one with agon cert authority NAME --dir DIR, and name its directory with --dir", Err: err}
 }
 
 // writePair writes the key, then the certificate, each whole or not at all. A
