@@ -18,7 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/internal/fetch"
 )
 

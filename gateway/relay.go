@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 )
 
 // relay is the way to a gateway that is reached with certificates: doors of boxes and

@@ -37,7 +37,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/auth"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 )
 
 // Limits; those of a port stand in network.go.

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon/auth"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/internal/reread"
 )
 

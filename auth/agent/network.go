@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 )
 
 // Scheme begins the address of an agent on another machine: tls://HOST:PORT.

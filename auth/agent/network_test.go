@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/auth"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 )
 
 // fleet is an agent's port on this machine, its operator's authority and its files.

@@ -27,8 +27,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/blob"
-	"github.com/agon-arena/agon/internal/certs"
 )
 
 const (

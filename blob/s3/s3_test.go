@@ -20,11 +20,11 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/blob/blobtest"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/blob/s3/s3test"
-	"github.com/agon-arena/agon/internal/certs"
 )
 
 func open(t *testing.T, s *s3test.Server, url string, o Options) *Store {

@@ -18,6 +18,7 @@ const module = "github.com/agon-arena/agon"
 var layers = [][]string{
 	{"", "docs"}, // the nouns: no I/O; pages of text
 	{"calc", "internal"},
+	{"auth/certs"}, // buckets are reached with them, too
 	{"auth", "sandbox", "blob"},
 	{"client", "gateway", "ledger"},
 	{"engine", "corpus"},

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox/gpu"
 	"github.com/agon-arena/agon/ui/cli"

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/ui/cli/config"

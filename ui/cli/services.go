@@ -8,6 +8,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/corpus"
@@ -17,7 +18,6 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 

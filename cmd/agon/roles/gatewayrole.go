@@ -14,11 +14,11 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 )

@@ -14,9 +14,9 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon/internal/certs"
+	"github.com/agon-arena/agon/auth/certs"
 )
 
 // pki is an operator's authority, and what it issues for a test.

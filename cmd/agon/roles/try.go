@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/client"
@@ -27,7 +28,6 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
-	"github.com/agon-arena/agon/internal/certs"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon/auth/certs"
 	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
-	"github.com/agon-arena/agon/internal/certs"
 )
 
 // With sslmode=verify-full a server is believed by its authority and its name alone.
