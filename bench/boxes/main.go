@@ -67,8 +67,10 @@ func measure(ctx context.Context, rounds int, judge string) (err error) {
 	python := root + "/usr/bin/python3"
 	ways := []*way{
 		{name: "bare Python", is: "no box", do: program(root, append([]string{python}, hello...)...)},
-		{name: "bwrap", is: "namespaces, by one call of it: no filter of system calls, no limits", do: program(root, append([]string{"bwrap", "--unshare-all", "--die-with-parent",
-			"--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PYTHONHOME", "/usr", "python3"}, hello...)...)},
+		{name: "bwrap", is: "namespaces, by one call of it: no filter of system calls, no limits", do: program(root, append([]string{
+			"bwrap", "--unshare-all", "--die-with-parent",
+			"--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PYTHONHOME", "/usr", "python3",
+		}, hello...)...)},
 	}
 	if judge != "" {
 		run, stop, err := startJudge(ctx, judge, dir)
