@@ -1,15 +1,34 @@
 package starting
 
 import (
-	"os"
+	"runtime"
 	"runtime/debug"
 	"testing"
 )
 
-func TestStart(t *testing.T) {
-	was := debug.SetGCPercent(100)
-	debug.SetGCPercent(was)
-	if os.Getenv("GOGC") == "" && was != percent {
-		t.Errorf("garbage is collected at %d percent, want %d", was, percent)
+func TestBegin(t *testing.T) {
+	now := func() int {
+		was := debug.SetGCPercent(usual)
+		debug.SetGCPercent(was)
+		return was
+	}
+	before := now()
+	defer debug.SetGCPercent(before)
+	for _, set := range []int{0, 300} {
+		over := make(chan struct{})
+		begin(func() { close(over) })
+		if n := now(); n != percent {
+			t.Errorf("garbage is collected at %d percent at the start, want %d", n, percent)
+		}
+		want := usual
+		if set > 0 { // as a server does
+			debug.SetGCPercent(set)
+			want = set
+		}
+		runtime.GC()
+		<-over
+		if n := now(); n != want {
+			t.Errorf("garbage is collected at %d percent after the start, want %d", n, want)
+		}
 	}
 }

@@ -13,6 +13,8 @@ const (
 	checkpointAt = 4000
 	// fewPages may be left for the writer, which copies them in a few milliseconds.
 	fewPages = 400
+	// everyGroup is how many small groups pass between two looks at the log.
+	everyGroup = 16
 	// writersOwn is a log at which SQLite has the writer copy all: the checkpointer is late.
 	writersOwn = 40_000
 )
@@ -26,6 +28,8 @@ type checkpointer struct {
 	poke chan struct{}
 	done chan struct{}
 	due  atomic.Bool // few pages are left: the writer copies them
+
+	groups int // committed; owned by the writer
 }
 
 func newCheckpointer(conn *sql.Conn) *checkpointer {
@@ -34,8 +38,12 @@ func newCheckpointer(conn *sql.Conn) *checkpointer {
 	return c
 }
 
-// committed says that the log has grown.
-func (c *checkpointer) committed() {
+// committed says that the log has grown by a group of so many jobs. A look takes some
+// microseconds of processor: not each of many small groups is worth one.
+func (c *checkpointer) committed(jobs int) {
+	if c.groups++; jobs < everyGroup && c.groups%everyGroup != 0 {
+		return
+	}
 	select {
 	case c.poke <- struct{}{}:
 	default: // it has not looked since

@@ -20,7 +20,7 @@ func TestLogStartsOver(t *testing.T) {
 	write := func() (pages int64) {
 		t.Helper()
 		if err := e.Write(ctx, func(ctx context.Context, q store.Querier) error {
-			for range 500 {
+			for range 200 {
 				if _, err := q.ExecContext(ctx, "INSERT INTO big (b) VALUES (randomblob(4000))"); err != nil {
 					return err
 				}
@@ -29,7 +29,7 @@ func TestLogStartsOver(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		written += 500
+		written += 200
 		if pages, _, err = checkpoint(e.check.conn, "NOOP"); err != nil {
 			t.Fatal(err)
 		}

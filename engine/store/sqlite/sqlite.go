@@ -276,7 +276,7 @@ func (e *engine) runGroup(jobs []*group.Job, careful bool) (err error) {
 	if _, err = q.ExecContext(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	e.check.committed()
+	e.check.committed(len(jobs))
 	e.mark.Store(&mark)
 	if len(q.facts) > 0 {
 		e.factRow, e.factNext = q.row, q.first+int64(len(q.facts))
