@@ -122,7 +122,7 @@ type Config struct {
 	Policy   Policy        // what may be signed; the zero value = everything
 	UIDs     []int         // users who may ask; nil = the agent's own
 	MaxConns int           // 0 = DefaultMaxConns
-	// Clients are who may ask over TLS; nil: nobody. It is asked for each request.
+	// Clients says who may ask over TLS, for each request; nil: no client may.
 	Clients func() Clients
 	// Audit notes each signature before it leaves; where it fails there is none. It may be nil.
 	Audit func(Signed) error

@@ -230,7 +230,7 @@ func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
 	conf := oci.Bundle(spec, o)
 	if spec.Warm != nil {
 		if err := m.choose(b.Spec, conf); err != nil || m.making || m.image != nil {
-			return conf, err // where the doors are is told later
+			return conf, err // it hears later where the doors are
 		}
 	}
 	for _, d := range spec.Doors {

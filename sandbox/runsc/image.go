@@ -41,7 +41,7 @@ var imageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 type key [sha256.Size]byte
 
 // image is a box as it stood when its warm program had done its work. It lies in
-// sealed memory of this process: nobody can change it, and nothing of it outlives us.
+// sealed memory of this process: it cannot be changed, and ends with the process.
 type image struct {
 	seen int           // boxes that wanted it
 	done chan struct{} // closed when it is made, or cannot be; nil before it is begun
@@ -234,7 +234,7 @@ func (d *Driver) takeImage(ctx context.Context, spec sandbox.Spec, k key) (_ []*
 	return sealedFiles(out)
 }
 
-// sealedFiles reads the files of an image into memory that nobody can change.
+// sealedFiles reads the files of an image into memory that cannot be changed.
 func sealedFiles(dir string) (files []*os.File, err error) {
 	defer func() {
 		if err != nil {

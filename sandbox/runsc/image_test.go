@@ -20,7 +20,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
-// imageDriver returns a driver of its own, and a box of a run whose submission says whose it is.
+// imageDriver returns a new driver, and a box of a run whose submission says whose it is.
 func imageDriver(t testing.TB) (d *Driver, spec func(whose string) sandbox.Spec) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -21,7 +21,7 @@ const (
 
 // checkpointer copies the write-ahead log into the database beside the writer. Copied by
 // the writer, as SQLite does it unasked, 4000 pages hold up a commit for 15 to 60 ms. The
-// log starts over only when all of it is copied and nobody reads it, and a writer that goes
+// log starts over only when all of it is copied and no reader needs it, and a writer that goes
 // on is never caught up with: it copies the last few pages itself, between two groups.
 type checkpointer struct {
 	conn *sql.Conn
@@ -63,7 +63,7 @@ func (c *checkpointer) loop() {
 }
 
 // finish copies the last pages, if the writer is asked to: the next write starts the log
-// over, unless somebody reads it. Where it fails, the log goes on as it is, and the next
+// over, unless a reader needs it. Where it fails, the log goes on as it is, and the next
 // commit asks again.
 func (c *checkpointer) finish(writer *sql.Conn) {
 	if !c.due.Swap(false) {
