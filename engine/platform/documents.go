@@ -104,6 +104,24 @@ func (d *Documents) Names(prefix string) (names []string, err error) {
 	return names, err
 }
 
+// Each implements folder.Documents: one question to the store, however many there are.
+func (d *Documents) Each(prefix string, f func(name string, value []byte) error) error {
+	var list []store.Document
+	err := d.p.cfg.Store.Read(context.Background(), func(tx *store.Tx) (err error) {
+		list, err = tx.DocumentValues(d.place, prefix)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read documents of %s: %w", d.place, err)
+	}
+	for _, x := range list {
+		if err := f(x.Name, x.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Remove implements folder.Documents.
 func (d *Documents) Remove(name string) error {
 	if !folder.NameForm().MatchString(name) {

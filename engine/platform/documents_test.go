@@ -40,6 +40,12 @@ func TestDocuments(t *testing.T) {
 		if list, err := d.Names("run-"); err != nil || !slices.Equal(list, []string{"run-a"}) {
 			t.Errorf("%T: %v %v", d, list, err)
 		}
+		if err := folder.Load(d, "run-", func(name string, v doc) { got.N += v.N * len(name) }); err != nil || got.N != 2+2*len("run-a") {
+			t.Errorf("%T: %v %v", d, got, err)
+		}
+		if err := folder.Load(d, "run-", func(string, []int) {}); err == nil {
+			t.Errorf("%T: a document of another form is read", d)
+		}
 		for range 2 {
 			if err := d.Remove("run-a"); err != nil {
 				t.Errorf("%T: %v", d, err)

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"slices"
+	"strings"
 )
 
 // PutDocument stores a document of a place under a name, in place of an earlier one.
@@ -28,6 +29,20 @@ func (t *Tx) Documents(place, prefix string) ([]string, error) {
 	list, err := many(t, func(r scanner) (s string, err error) { err = r.Scan(&s); return s, err },
 		`SELECT name FROM documents WHERE place = $1 AND substr(name, 1, length($2)) = $2 AND length(name) > length($2)`, place, prefix)
 	slices.Sort(list)
+	return list, err
+}
+
+// Document is one document of a place.
+type Document struct {
+	Name  string
+	Value []byte
+}
+
+// DocumentValues returns the documents that Documents lists, in its order.
+func (t *Tx) DocumentValues(place, prefix string) ([]Document, error) {
+	list, err := many(t, func(r scanner) (d Document, err error) { err = r.Scan(&d.Name, &d.Value); return d, err },
+		`SELECT name, value FROM documents WHERE place = $1 AND substr(name, 1, length($2)) = $2 AND length(name) > length($2)`, place, prefix)
+	slices.SortFunc(list, func(a, b Document) int { return strings.Compare(a.Name, b.Name) })
 	return list, err
 }
 

@@ -19,6 +19,8 @@ type Documents interface {
 	Put(name string, v any) error
 	// Names lists the documents that begin with prefix, sorted.
 	Names(prefix string) ([]string, error)
+	// Each calls f with every document that begins with prefix, in the order of their names.
+	Each(prefix string, f func(name string, value []byte) error) error
 	// Remove drops a document; that it is not there is no error.
 	Remove(name string) error
 }
@@ -33,6 +35,18 @@ func Or(documents Documents, dir string) Documents {
 		return Folder(dir)
 	}
 	return documents
+}
+
+// Load reads the documents that begin with prefix, in the order of their names.
+func Load[T any](d Documents, prefix string, f func(name string, v T)) error {
+	return d.Each(prefix, func(name string, value []byte) error {
+		var v T
+		if err := json.Unmarshal(value, &v); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		f(name, v)
+		return nil
+	})
 }
 
 // NameForm is what names of documents look like.
@@ -112,6 +126,25 @@ func (f Folder) Names(prefix string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Each calls fn with every document that begins with prefix, in the order of their names.
+func (f Folder) Each(prefix string, fn func(name string, value []byte) error) error {
+	names, err := f.Names(prefix)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		var b json.RawMessage
+		ok, err := f.Get(n, &b)
+		if err == nil && ok {
+			err = fn(n, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove drops a document; that it is not there is no error.

@@ -84,8 +84,8 @@ func Kit() kit.Kit {
 		},
 		Script: func() []byte { return kit.SampleScript(data.FS, "optimised") },
 		Routes: append(wire.Patterns(), samplePacks),
-		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
-			wire, err := trajrlRoutes(s, a)
+		Serve: func(ctx context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
+			wire, err := trajrlRoutes(ctx, s, a)
 			if err != nil {
 				return nil, err
 			}

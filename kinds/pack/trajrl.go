@@ -19,7 +19,7 @@ import (
 const envFee = "AGON_TRAJRL_FEE_RAO"
 
 // trajrlRoutes are TrajectoryRL's public routes over a policy-pack arena.
-func trajrlRoutes(s *kit.Server, a agon.Arena) (http.Handler, error) {
+func trajrlRoutes(ctx context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
 	model := s.Options.Getenv("AGON_LLM_MODEL")
 	if s.Options.Getenv("AGON_LLM_BASE_URL") == "" {
 		model = scripted.Name
@@ -36,8 +36,13 @@ func trajrlRoutes(s *kit.Server, a agon.Arena) (http.Handler, error) {
 	if fee > 0 {
 		chain = s.Burns(a)
 	}
-	return wire.New(wire.Config{
-		Platform: s.Platform, Arena: a.ID, BlockTime: s.Ledger.BlockTime(), Dir: s.Data.Path("trajrl"), Model: model, Now: time.Now, Log: s.Options.Log,
+	dir := s.Data.Path("trajrl")
+	kept, err := s.Platform.Documents(ctx, "trajrl", dir, wire.KeyDocument)
+	if err != nil {
+		return nil, err
+	}
+	return wire.New(ctx, wire.Config{
+		Platform: s.Platform, Arena: a.ID, BlockTime: s.Ledger.BlockTime(), Documents: kept, Dir: dir, Model: model, Now: time.Now, Log: s.Options.Log,
 		Fee: fee, Chain: chain,
 		Epochs:    a.Options[play.OptionEpochs] == "on",
 		Metagraph: func(ctx context.Context) (*ledger.Metagraph, error) { return s.Graphs(a).Metagraph(ctx, a.Netuid) },

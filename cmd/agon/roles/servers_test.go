@@ -35,7 +35,7 @@ const envServer = "AGON_TEST_SERVER"
 // testServer is `agon serve` in a process of its own.
 func testServer(ctx context.Context, dir string) error {
 	o := testOptions(dir)
-	o.Arenas, o.Store = []string{os.Getenv("AGON_TEST_ARENA")}, os.Getenv("AGON_TEST_SERVER_STORE")
+	o.Arenas, o.Store = filepath.SplitList(os.Getenv("AGON_TEST_ARENA")), os.Getenv("AGON_TEST_SERVER_STORE")
 	o.Registration, o.Lease = local.RegistrationOpen, 3*time.Second
 	if at := os.Getenv("AGON_TEST_SERVER_LISTEN"); at != "" {
 		o.Listen, o.Registration = at, local.RegistrationOperator
@@ -347,8 +347,9 @@ func (c *cluster) report(ctx context.Context, cl *client.Client, l *client.Lease
 	}
 }
 
-// newCluster starts a database and n servers over it.
-func newCluster(t *testing.T, n int) (*cluster, []*serving) {
+// newCluster starts a database and n servers over it, which have an arena of claims, and those of
+// also.
+func newCluster(t *testing.T, n int, also ...string) (*cluster, []*serving) {
 	t.Helper()
 	c := &cluster{t: t, server: pgtest.Start(t), dir: t.TempDir(), arena: claimArena(t, 2), acked: map[string]bool{}, results: map[string]int{}}
 	c.at = c.server.Database(t)
@@ -356,6 +357,7 @@ func newCluster(t *testing.T, n int) (*cluster, []*serving) {
 	if c.file, err = kit.LoadArenaFile(c.arena, testOptions("").Kits); err != nil {
 		t.Fatal(err)
 	}
+	c.arena = strings.Join(append([]string{c.arena}, also...), string(filepath.ListSeparator))
 	var list []*serving
 	for range n {
 		list = append(list, startServer(t, c.at, c.dir, c.arena))

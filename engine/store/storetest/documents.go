@@ -33,6 +33,17 @@ func documents(t *testing.T, s *suite) {
 		if want := []string{"run-a", "run-a.1", "run-b"}; !slices.Equal(list, want) {
 			t.Errorf("names %v, want %v", list, want)
 		}
+		if err != nil {
+			return err
+		}
+		values, err := tx.DocumentValues("here", "run-")
+		var got []string
+		for _, d := range values {
+			got = append(got, d.Name+" "+string(d.Value))
+		}
+		if want := []string{`run-a {"n":"run-a"}`, `run-a.1 {"n":"run-a.1"}`, "run-b 2"}; !slices.Equal(got, want) {
+			t.Errorf("values %q, want %q", got, want)
+		}
 		return err
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/internal/folder"
 )
 
 // Batches are for validators that are there. One of the seed era is if it has asked us for
@@ -43,18 +44,7 @@ func heardName(hotkey string) string { return "heard-" + sha([]byte(hotkey))[:32
 // loadLive reads what the server before has heard.
 func (p *Platform) loadLive() error {
 	p.alive.by = map[string]heard{}
-	names, err := p.dir.Names("heard-")
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		var h heard
-		if _, err := p.dir.Get(n, &h); err != nil {
-			return err
-		}
-		p.alive.by[h.Hotkey] = h
-	}
-	return nil
+	return folder.Load(p.dir, "heard-", func(_ string, h heard) { p.alive.by[h.Hotkey] = h })
 }
 
 // hear notes that a validator is there, and asks for work.

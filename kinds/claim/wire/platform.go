@@ -359,20 +359,9 @@ func (p *Platform) uid(ctx context.Context, hotkey string) (int, bool, error) {
 
 // registered are the hotkeys of the validators that have registered.
 func (p *Platform) registered() ([]string, error) {
-	names, err := p.dir.Names("validator-")
-	if err != nil {
-		return nil, err
-	}
 	out := []string{}
-	for _, n := range names {
-		var reg registration
-		if ok, err := p.dir.Get(n, &reg); err != nil {
-			return nil, err
-		} else if ok {
-			out = append(out, reg.Hotkey)
-		}
-	}
-	return out, nil
+	err := folder.Load(p.dir, "validator-", func(_ string, reg registration) { out = append(out, reg.Hotkey) })
+	return out, err
 }
 
 // mayRead reports whether a validator may read a batch, or answers. A batch is of

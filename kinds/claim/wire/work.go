@@ -16,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/internal/sealed"
 )
 
@@ -172,17 +173,12 @@ func (p *Platform) openBoard(b Batch, d *drive) (*board, error) {
 			}
 		}
 	}
-	names, err := p.dir.Names("cell-" + b.BatchID + "-")
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range names {
-		var c cell
-		if ok, err := p.dir.Get(n, &c); err != nil {
-			return nil, err
-		} else if ok && x.cells[c.key()] != nil {
-			x.cells[c.key()] = &c
+	if err := folder.Load(p.dir, "cell-"+b.BatchID+"-", func(_ string, c *cell) {
+		if x.cells[c.key()] != nil {
+			x.cells[c.key()] = c
 		}
+	}); err != nil {
+		return nil, err
 	}
 	p.work.boards[b.BatchID] = x
 	p.announce()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 )
 
@@ -23,17 +24,9 @@ func (b *Backend) noteEvaluation(e *evaluation) {
 }
 
 func (b *Backend) loadEvaluations() error {
-	names, err := b.dir.Names("eval-")
-	if err != nil {
-		return err
-	}
 	var list []*evaluation
-	for _, n := range names {
-		e := &evaluation{}
-		if ok, err := b.dir.Get(n, e); err != nil || !ok {
-			return err
-		}
-		list = append(list, e)
+	if err := folder.Load(b.dir, "eval-", func(_ string, e *evaluation) { list = append(list, e) }); err != nil {
+		return err
 	}
 	slices.SortFunc(list, func(x, y *evaluation) int { return x.Created.Compare(y.Created) })
 	for _, e := range list {

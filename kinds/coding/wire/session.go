@@ -13,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/coding/signin"
 )
@@ -72,20 +73,11 @@ func (b *Backend) works(s *session, evaluation string) {
 }
 
 func (b *Backend) loadSessions() error {
-	names, err := b.dir.Names("session-")
-	if err != nil {
-		return err
-	}
 	now := b.cfg.Now()
-	for _, n := range names {
-		s := &session{}
-		if ok, err := b.dir.Get(n, s); err != nil || !ok {
-			return err
-		}
+	return folder.Load(b.dir, "session-", func(_ string, s *session) {
 		s.seen = now // while we were away they could not be heard
 		b.sessions[s.ID] = s
-	}
-	return nil
+	})
 }
 
 func (b *Backend) sessionOf(hotkey string) *session {

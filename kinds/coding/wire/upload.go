@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 	"github.com/agon-arena/agon/kinds/coding/signin"
 )
@@ -58,18 +59,7 @@ func ptr(f *form, name string) *string {
 
 // loadAgents finds the agents that are known.
 func (b *Backend) loadAgents() error {
-	names, err := b.dir.Names("agent-")
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		var d agentDoc
-		if ok, err := b.dir.Get(n, &d); err != nil || !ok {
-			return err
-		}
-		b.agents[d.Submission], b.entered[d.ID] = d.ID, d.Submission
-	}
-	return nil
+	return folder.Load(b.dir, "agent-", func(_ string, d agentDoc) { b.agents[d.Submission], b.entered[d.ID] = d.ID, d.Submission })
 }
 
 // agentID is the id under which a submission is known here.

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/pack/epochs"
 )
 
@@ -42,13 +43,17 @@ type doings struct {
 
 const epochPrefix = "epoch-"
 
+// KeyDocument is the document that stays in Config.Dir: it names packs that are not public.
+const KeyDocument = "epochs-secret"
+
 // loadBook reads what ended and what is open.
 func loadBook(b *Backend) (*book, error) {
 	k := &book{ended: map[int64]int{}, doing: map[int64]map[string]map[string]*doings{}}
 	var secret struct {
 		Hex string `json:"secret"`
 	}
-	ok, err := b.dir.Get("epochs-secret", &secret)
+	keys := folder.Folder(b.cfg.Dir)
+	ok, err := keys.Get(KeyDocument, &secret)
 	if err != nil {
 		return nil, err
 	}
@@ -58,26 +63,18 @@ func loadBook(b *Backend) (*book, error) {
 			return nil, fmt.Errorf("make a secret: %w", err)
 		}
 		secret.Hex = hex.EncodeToString(k.secret)
-		if err := b.dir.Put("epochs-secret", secret); err != nil {
+		if err := keys.Put(KeyDocument, secret); err != nil {
 			return nil, err
 		}
 	}
-	names, err := b.dir.Names(epochPrefix)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		var e epochs.Epoch
-		if ok, err := b.dir.Get(name, &e); err != nil {
-			return nil, err
-		} else if !ok {
-			continue
-		}
+	if err := folder.Load(b.dir, epochPrefix, func(_ string, e epochs.Epoch) {
 		if e.Outcome == "" {
 			k.open = &e
 		} else {
 			k.past = append(k.past, e)
 		}
+	}); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(k.past, func(x, y epochs.Epoch) int {
 		return cmp.Or(cmp.Compare(x.Ended, y.Ended), cmp.Compare(x.Start, y.Start), x.Finalized.Compare(y.Finalized))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/ledger"
 )
@@ -116,7 +115,7 @@ func TestFee(t *testing.T) {
 	if status, got = send(other, 7, 2); status != 400 || got["error"] != missing {
 		t.Errorf("again later: %d %v", status, got)
 	}
-	must(t, folder.Folder(w.cfg.Dir).Remove(feeFile("recycle:7-2")))
+	must(t, w.cfg.Documents.Remove(feeFile("recycle:7-2")))
 	if status, got = send(other, 7, 2); status != 409 || !strings.Contains(fmt.Sprint(got["error"]), "paid for another submission") {
 		t.Errorf("again without its note: %d %v", status, got)
 	}

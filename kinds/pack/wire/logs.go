@@ -402,7 +402,7 @@ func (b *Backend) logFile(w http.ResponseWriter, r *http.Request) {
 	var content []byte
 	var err error
 	if strings.HasPrefix(id, uploadPrefix) {
-		content, err = b.readUpload(id)
+		content, err = b.readUpload(r.Context(), id)
 	} else {
 		s := b.with(w, r, "log")
 		if s == nil {

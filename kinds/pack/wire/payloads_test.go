@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
 )
 
@@ -69,7 +68,7 @@ func TestPayloads(t *testing.T) {
 	if _, _, err := store.Get(t.Context(), string(agon.Sum(b))); err == nil {
 		t.Error("the oldest is still there")
 	}
-	if names, err := folder.Folder(w.cfg.Dir).Names("payload-"); err != nil || len(names) != keepPayloads {
+	if names, err := w.cfg.Documents.Names("payload-"); err != nil || len(names) != keepPayloads {
 		t.Errorf("%d documents, %v", len(names), err)
 	}
 	for _, bad := range []string{"x", "sha256:" + strings.Repeat("/", 64), ".."} {

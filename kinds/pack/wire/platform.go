@@ -14,6 +14,8 @@ type Platform interface {
 	Entries
 	Plays
 	Judging
+	// PutBlob returns when the bytes are on disk. A validator has a quota for a day.
+	PutBlob(ctx context.Context, c platform.Caller, lease string, d agon.Digest, b []byte) error
 }
 
 // Entries enters packs in the arena and reads them.

@@ -2,15 +2,20 @@ package wire
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/folder"
 )
 
 // posts is what validators posted: heartbeats, reports and archives. All of it
@@ -29,6 +34,7 @@ const (
 	maxOf        = 2_000 // reports of one validator
 	beatEvery    = time.Minute
 	uploadPrefix = "upload."
+	archiveExt   = ".tar.gz"
 )
 
 // beat is a validator's last heartbeat.
@@ -80,61 +86,44 @@ type upload struct {
 	Block     int64     `json:"block"`
 	Size      int64     `json:"size"`
 	At        time.Time `json:"at"`
+	// Digest names its bytes; "": there are none any more.
+	Digest agon.Digest `json:"digest,omitempty"`
 }
 
 // load reads what was posted before this start.
-func (p *posts) load(b *Backend) error {
+func (p *posts) load(ctx context.Context, b *Backend) error {
 	p.beats, p.scores = map[string]beat{}, map[string]*posted{}
-	names, err := b.dir.Names("beat-")
-	if err != nil {
+	if err := errors.Join(
+		folder.Load(b.dir, "beat-", func(_ string, x beat) { p.beats[x.Hotkey] = x }),
+		folder.Load(b.dir, "score-", func(name string, x *posted) { p.scores[name] = x }),
+		folder.Load(b.dir, uploadPrefix, func(_ string, x *upload) { p.logs, p.held = append(p.logs, x), p.held+x.Size }),
+	); err != nil {
 		return err
-	}
-	for _, name := range names {
-		var x beat
-		if ok, err := b.dir.Get(name, &x); err != nil {
-			return err
-		} else if ok {
-			p.beats[x.Hotkey] = x
-		}
-	}
-	if names, err = b.dir.Names("score-"); err != nil {
-		return err
-	}
-	for _, name := range names {
-		x := &posted{}
-		if ok, err := b.dir.Get(name, x); err != nil {
-			return err
-		} else if ok {
-			p.scores[name] = x
-		}
-	}
-	if names, err = b.dir.Names(uploadPrefix); err != nil {
-		return err
-	}
-	for _, name := range names {
-		x := &upload{}
-		if ok, err := b.dir.Get(name, x); err != nil {
-			return err
-		} else if ok {
-			p.logs, p.held = append(p.logs, x), p.held+x.Size
-		}
 	}
 	slices.SortFunc(p.logs, func(x, y *upload) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID)) })
-	return p.sweep(b)
+	return p.takeOver(ctx, b)
 }
 
-// sweep drops archives that a crash left without the document that names them.
-func (p *posts) sweep(b *Backend) error {
-	list, err := filepath.Glob(filepath.Join(b.cfg.Dir, uploadPrefix+"*.tar.gz"))
+// takeOver brings archives that an older program kept as files to the other bytes, and drops
+// files that no document names.
+func (p *posts) takeOver(ctx context.Context, b *Backend) error {
+	list, err := filepath.Glob(filepath.Join(b.cfg.Dir, uploadPrefix+"*"+archiveExt))
 	if err != nil {
 		return fmt.Errorf("list archives: %w", err)
 	}
 	for _, path := range list {
-		name := filepath.Base(path)
-		if !slices.ContainsFunc(p.logs, func(u *upload) bool { return u.ID+".tar.gz" == name }) {
-			if err := b.remove(name); err != nil {
-				return err
+		name := strings.TrimSuffix(filepath.Base(path), archiveExt)
+		if i := slices.IndexFunc(p.logs, func(u *upload) bool { return u.ID == name }); i >= 0 && p.logs[i].Digest == "" {
+			content, err := os.ReadFile(path)
+			if err == nil {
+				err = b.store(ctx, p.logs[i], operator, content)
 			}
+			if err != nil {
+				return fmt.Errorf("take over archive %s: %w", name, err)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("drop archive %s: %w", name, err)
 		}
 	}
 	return nil
@@ -221,7 +210,7 @@ func (p *posts) putScore(b *Backend, x *posted) error {
 
 func (p *posts) drop(b *Backend, name string) error {
 	delete(p.scores, name)
-	return b.remove(name + ".json")
+	return b.dir.Remove(name)
 }
 
 // reported says whether a validator reported on a miner at a block.

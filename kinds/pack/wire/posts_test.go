@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime/multipart"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
@@ -332,7 +334,7 @@ func TestUploads(t *testing.T) {
 		}
 	}
 	before := len(rows(t, w.get("/api/eval-logs", 200), "logs"))
-	if left, err := filepath.Glob(filepath.Join(w.cfg.Dir, "*")); err != nil || len(left) != 0 {
+	if left, err := w.cfg.Documents.Names(""); err != nil || len(left) != 0 {
 		t.Fatalf("a refused upload left %v, %v", left, err)
 	}
 	w.skip(time.Minute)
@@ -358,9 +360,8 @@ func TestUploads(t *testing.T) {
 	if status != 200 || !bytes.Equal(raw, good) {
 		t.Errorf("archive: %d", status)
 	}
-	// Only so many bytes are kept: the oldest go, with their files.
+	// Only so many bytes are listed: the oldest go.
 	w.cfg.Keep = int64(len(good)) + 1
-	must(t, os.WriteFile(filepath.Join(w.cfg.Dir, "upload.orphan.tar.gz"), good, 0o600)) // of a crash
 	w.open()
 	w.skip(time.Minute)
 	ctype, body = w.form('v', purpose, good, map[string]string{"eval_id": "last"})
@@ -370,8 +371,40 @@ func TestUploads(t *testing.T) {
 	if got := rows(t, w.get("/api/eval-logs", 200), "logs"); len(got) != before+1 || got[0]["evalId"] != "last" {
 		t.Errorf("%d logs, the first %v", len(got), got[0])
 	}
-	if left, err := os.ReadDir(w.cfg.Dir); err != nil || len(left) != 2 {
+	if left, err := w.cfg.Documents.Names(uploadPrefix); err != nil || len(left) != 1 {
 		t.Errorf("left %v, %v", left, err)
+	}
+	if left, err := os.ReadDir(w.cfg.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("files: %v, %v", left, err)
+	}
+}
+
+// Archives that an older program kept as files are taken over with the documents that name them;
+// a file that no document names is of a crash. One whose file is gone is answered as any unknown.
+func TestTakenOverUploads(t *testing.T) {
+	w, _ := filled(t)
+	good := archive(t, member{name: "validator.log", content: "of an older program\n"})
+	old := folder.Folder(w.cfg.Dir)
+	file := func(name string) string { return filepath.Join(w.cfg.Dir, uploadPrefix+name+".tar.gz") }
+	for _, name := range []string{"one", "two"} {
+		must(t, old.Put(uploadPrefix+name, map[string]any{"id": uploadPrefix + name, "validator": w.ss58('v'), "eval_id": name, "type": "cycle", "size": len(good), "at": w.now()}))
+	}
+	must(t, os.WriteFile(file("one"), good, 0o600))
+	must(t, os.WriteFile(file("orphan"), good, 0o600))
+	for range 2 { // the second start finds all of it taken over
+		docs, err := w.api.Documents(bg, "trajrl", w.cfg.Dir, KeyDocument)
+		must(t, err)
+		w.cfg.Documents = docs
+		w.open()
+		for name, want := range map[string]int{"one": 200, "two": 404, "orphan": 404} {
+			status, raw := w.do("GET", "/api/logs/"+uploadPrefix+name+".tar.gz", "", nil)
+			if status != want || want == 200 && !bytes.Equal(raw, good) {
+				t.Errorf("%s: %d %.80s", name, status, raw)
+			}
+		}
+	}
+	if left, err := filepath.Glob(file("*")); err != nil || len(left) > 0 {
+		t.Errorf("files that stay: %v, %v", left, err)
 	}
 }
 

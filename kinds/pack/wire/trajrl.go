@@ -32,11 +32,12 @@ const (
 	DefaultFresh = time.Second
 	// slowest is how old the answers of an arena may be that takes long to look at.
 	slowest = 10 * time.Second
-	// DefaultKeep bounds uploaded archives on disk, in bytes, where Config does not say.
+	// DefaultKeep bounds the archives that are listed, in bytes, where Config does not say.
 	DefaultKeep = 1 << 30
 )
 
-// Config is what the routes are made of. Platform, Arena, Metagraph, Verifier and Dir are needed.
+// Config is what the routes are made of. Platform, Arena, Metagraph, Verifier, Documents and Dir are
+// needed.
 type Config struct {
 	Platform Platform
 	Arena    string // id of the policy-pack arena behind the routes
@@ -45,13 +46,15 @@ type Config struct {
 	// BlockTime turns times into heights of blocks; 0: the newest block stands for all.
 	BlockTime time.Duration
 	Verifier  *dialect.Verifier // checks what is posted
-	Dir       string            // uploaded archives, reports and heartbeats
+	// Documents has reports, heartbeats, epochs, payloads, and the list of archives.
+	Documents folder.Documents
+	Dir       string // KeyDocument, and what an older program left there
 	// Base is the URL under which these routes are reached, for links; nil: as the request names it.
 	Base  func() string
 	Model string // what agents run on, where no validator says so
 	// Fresh is how old a public answer may be.
 	Fresh time.Duration
-	// Keep bounds the archives on disk, in bytes: the oldest are dropped.
+	// Keep bounds the archives that are listed, in bytes: the oldest are dropped.
 	Keep int64
 	Now  func() time.Time
 	Log  *slog.Logger
@@ -65,7 +68,7 @@ type Config struct {
 // Backend serves the routes.
 type Backend struct {
 	cfg Config
-	dir folder.Folder
+	dir folder.Documents
 
 	last     atomic.Pointer[snapshot]
 	stale    atomic.Bool // something was posted since
@@ -160,9 +163,9 @@ func Patterns() []string {
 }
 
 // New returns a handler of every route.
-func New(c Config) (http.Handler, error) {
-	if c.Platform == nil || c.Arena == "" || c.Metagraph == nil || c.Verifier == nil || c.Dir == "" {
-		return nil, errors.New("trajrl: Platform, Arena, Metagraph, Verifier and Dir are needed")
+func New(ctx context.Context, c Config) (http.Handler, error) {
+	if c.Platform == nil || c.Arena == "" || c.Metagraph == nil || c.Verifier == nil || c.Documents == nil || c.Dir == "" {
+		return nil, errors.New("trajrl: Platform, Arena, Metagraph, Verifier, Documents and Dir are needed")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -176,8 +179,8 @@ func New(c Config) (http.Handler, error) {
 	if c.Keep <= 0 {
 		c.Keep = DefaultKeep
 	}
-	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), memory: newMemory(), uploads: make(chan struct{}, maxUploads)}
-	if err := b.posts.load(b); err != nil {
+	b := &Backend{cfg: c, dir: c.Documents, memory: newMemory(), uploads: make(chan struct{}, maxUploads)}
+	if err := b.posts.load(ctx, b); err != nil {
 		return nil, fmt.Errorf("trajrl: %w", err)
 	}
 	if c.Epochs {

@@ -13,14 +13,14 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
@@ -95,7 +95,7 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request, typ string) {
 			return
 		}
 	}
-	if err := b.keep(u, archive); err != nil {
+	if err := b.keep(r.Context(), u, archive); err != nil {
 		b.refused(w, "log upload", err)
 		return
 	}
@@ -218,20 +218,17 @@ func checkArchive(b []byte, most int64) error {
 }
 
 // keep stores an archive, then the document that names it, and drops the
-// oldest where there are too many bytes.
-func (b *Backend) keep(u *upload, archive []byte) error {
-	b.posts.mu.Lock()
-	defer b.posts.mu.Unlock()
-	if err := b.write(u.ID+".tar.gz", archive); err != nil {
+// oldest where there are too many bytes: what is named no more, agon gc removes.
+func (b *Backend) keep(ctx context.Context, u *upload, archive []byte) error {
+	if err := b.store(ctx, u, platform.Caller{Hotkey: u.Validator}, archive); err != nil {
 		return err
 	}
-	if err := b.dir.Put(u.ID, u); err != nil {
-		return errors.Join(err, b.remove(u.ID+".tar.gz"))
-	}
+	b.posts.mu.Lock()
+	defer b.posts.mu.Unlock()
 	b.posts.logs, b.posts.held = append(b.posts.logs, u), b.posts.held+u.Size
 	for b.posts.held > b.cfg.Keep && len(b.posts.logs) > 1 {
 		old := b.posts.logs[0]
-		if err := errors.Join(b.remove(old.ID+".json"), b.remove(old.ID+".tar.gz")); err != nil {
+		if err := b.dir.Remove(old.ID); err != nil {
 			return err
 		}
 		b.posts.logs, b.posts.held = b.posts.logs[1:], b.posts.held-old.Size
@@ -239,44 +236,27 @@ func (b *Backend) keep(u *upload, archive []byte) error {
 	return nil
 }
 
-func (b *Backend) remove(name string) error {
-	if err := os.Remove(filepath.Join(b.cfg.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("drop %s: %w", name, err)
+// store puts an archive to the other bytes, at its validator's quota, and names it.
+func (b *Backend) store(ctx context.Context, u *upload, by platform.Caller, archive []byte) error {
+	d := agon.Sum(archive)
+	if err := b.cfg.Platform.PutBlob(ctx, by, "", d, archive); err != nil {
+		return err
 	}
-	return nil
-}
-
-// write stores bytes whole or not at all.
-func (b *Backend) write(name string, content []byte) error {
-	if err := os.MkdirAll(b.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("store %s: %w", name, err)
-	}
-	t, err := os.CreateTemp(b.cfg.Dir, ".new-*")
-	if err != nil {
-		return fmt.Errorf("store %s: %w", name, err)
-	}
-	defer func() { _ = os.Remove(t.Name()) }() // gone after the rename
-	_, err = t.Write(content)
-	if err = errors.Join(err, t.Sync(), t.Close()); err != nil {
-		return fmt.Errorf("store %s: %w", name, err)
-	}
-	if err := os.Rename(t.Name(), filepath.Join(b.cfg.Dir, name)); err != nil {
-		return fmt.Errorf("store %s: %w", name, err)
-	}
-	return nil
+	u.Digest = d
+	return b.dir.Put(u.ID, u)
 }
 
 // readUpload reads an archive that was uploaded; nil: there is none.
-func (b *Backend) readUpload(id string) ([]byte, error) {
+func (b *Backend) readUpload(ctx context.Context, id string) ([]byte, error) {
 	b.posts.mu.Lock()
-	known := slices.ContainsFunc(b.posts.logs, func(u *upload) bool { return u.ID == id })
+	i := slices.IndexFunc(b.posts.logs, func(u *upload) bool { return u.ID == id && u.Digest != "" })
+	var d agon.Digest
+	if i >= 0 {
+		d = b.posts.logs[i].Digest
+	}
 	b.posts.mu.Unlock()
-	if !known {
+	if d == "" {
 		return nil, nil
 	}
-	content, err := os.ReadFile(filepath.Join(b.cfg.Dir, id+".tar.gz"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return content, err
+	return b.cfg.Platform.Blob(ctx, operator, d)
 }

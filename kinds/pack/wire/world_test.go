@@ -123,8 +123,10 @@ func newWorld(t testing.TB, hidden ...string) *world {
 		a.Tasks = append(a.Tasks, agon.TaskRef{Key: "office/" + name, Digest: d, Hidden: slices.Contains(hidden, name)})
 	}
 	must(t, w.api.EnsureArena(bg, a))
+	docs, err := w.api.Documents(bg, "trajrl", filepath.Join(dir, "trajrl"), KeyDocument)
+	must(t, err)
 	w.cfg = Config{
-		Platform: w.api, Arena: a.ID, BlockTime: 12 * time.Second, Dir: filepath.Join(dir, "trajrl"), Model: "scripted", Now: w.now,
+		Platform: w.api, Arena: a.ID, BlockTime: 12 * time.Second, Documents: docs, Dir: filepath.Join(dir, "trajrl"), Model: "scripted", Now: w.now,
 		Metagraph: func(context.Context) (*ledger.Metagraph, error) { return w.net.g, nil },
 		Verifier:  &dialect.Verifier{Now: w.now, Members: w.net, Replay: auth.NewMemoryReplay(w.now)},
 	}
@@ -135,7 +137,7 @@ func newWorld(t testing.TB, hidden ...string) *world {
 // open makes the handler, as a start of the program would.
 func (w *world) open() {
 	w.t.Helper()
-	h, err := New(w.cfg)
+	h, err := New(bg, w.cfg)
 	must(w.t, err)
 	w.h = h
 }
