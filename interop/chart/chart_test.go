@@ -42,8 +42,16 @@ var brought = []string{"keda.sh/v1alpha1", "monitoring.coreos.com/v1"}
 var installs = map[string]struct {
 	values string
 	kinds  []string
+	peers  string // the address of the first server, as the others know it; "": of none
 }{
-	"as it comes": {"", []string{"ServiceAccount", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"}},
+	"as it comes": {"", []string{"ServiceAccount", "Service", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"}, ""},
+	"several servers with TLS": {`
+tls: {caSecret: ca, mutual: true}
+server: {replicas: 3, tlsSecret: server, store: {existingSecret: db}, persistence: {existingClaim: shared}}
+`, []string{"ServiceAccount", "Service", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"}, "https://arena-server-0.arena-server-peers.agon.svc:8900"},
+	"several servers without": {`
+server: {replicas: 2, port: 9000, store: {existingSecret: db}, persistence: {existingClaim: shared}}
+`, []string{"ServiceAccount", "Service", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"}, "http://arena-server-0.arena-server-peers.agon.svc:9000"},
 	"everything": {`
 image: {repository: registry.example/agon, tag: "1"}
 imagePullSecrets: [{name: pull}]
@@ -67,13 +75,13 @@ validators:
 networkPolicy: {from: [{namespaceSelector: {}}], to: [{podSelector: {matchLabels: {app: postgres}}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 `, []string{
-		"ServiceAccount", "ConfigMap", "Service", "StatefulSet", "Service", "StatefulSet", "Deployment", "ScaledObject",
+		"ServiceAccount", "ConfigMap", "Service", "Service", "StatefulSet", "Service", "StatefulSet", "Deployment", "ScaledObject",
 		"PodDisruptionBudget", "PodDisruptionBudget", "PodDisruptionBudget", "NetworkPolicy", "NetworkPolicy", "NetworkPolicy", "ServiceMonitor", "PrometheusRule",
-	}},
+	}, "http://arena-server-0.arena-server-peers.agon.svc:8900"},
 	"validators alone, by CPU, in gVisor": {`
 server: {enabled: false}
 validators: {enabled: true, url: "https://arena.example", isolation: gvisor, wallet: {existingSecret: wallet}, autoscaling: {by: hpa}}
-`, []string{"ServiceAccount", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"}},
+`, []string{"ServiceAccount", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"}, ""},
 	"TLS on every hop": {`
 tls: {caSecret: ca, mutual: true}
 server: {tlsSecret: server, metrics: {existingSecret: metrics}}
@@ -82,11 +90,11 @@ validators: {enabled: true, tlsSecret: val, keyAgent: "tls://agent.keys:8902"}
 networkPolicy: {enabled: false}
 podDisruptionBudget: {enabled: false}
 serviceMonitor: {enabled: true, alerts: false}
-`, []string{"ServiceAccount", "Service", "StatefulSet", "Service", "StatefulSet", "Deployment", "ServiceMonitor"}},
+`, []string{"ServiceAccount", "Service", "Service", "StatefulSet", "Service", "StatefulSet", "Deployment", "ServiceMonitor"}, ""},
 	"without policies": {`
 networkPolicy: {enabled: false}
 podDisruptionBudget: {enabled: false}
-`, []string{"ServiceAccount", "Service", "StatefulSet"}},
+`, []string{"ServiceAccount", "Service", "Service", "StatefulSet"}, ""},
 }
 
 // render is `helm template --kube-version`.
@@ -125,6 +133,7 @@ func TestTemplates(t *testing.T) {
 					t.Fatal(err)
 				}
 				var kinds []string
+				var objects []runtime.Object
 				docs := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 				for {
 					doc, err := docs.Read()
@@ -168,6 +177,10 @@ func TestTemplates(t *testing.T) {
 						t.Fatalf("%v in\n%s", err, doc)
 					}
 					check(t, o)
+					objects = append(objects, o)
+				}
+				if advertised(objects) != in.peers {
+					t.Errorf("servers reach each other at %q, want %q", advertised(objects), in.peers)
 				}
 				want := slices.Sorted(slices.Values(in.kinds))
 				if got := slices.Sorted(slices.Values(kinds)); !slices.Equal(got, want) {
@@ -178,6 +191,31 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// advertised is the address at which the first server of a manifest is reached by the others, if
+// it says one and there is a headless service that makes the name.
+func advertised(list []runtime.Object) string {
+	for _, o := range list {
+		set, ok := o.(*appsv1.StatefulSet)
+		if !ok {
+			continue
+		}
+		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
+			if e.Name != "AGON_ADVERTISE" {
+				continue
+			}
+			at := strings.ReplaceAll(e.Value, "$(POD_NAME)", set.Name+"-0")
+			for _, o := range list {
+				s, ok := o.(*corev1.Service)
+				if ok && s.Name == set.Spec.ServiceName && s.Spec.ClusterIP == corev1.ClusterIPNone && s.Spec.PublishNotReadyAddresses {
+					return at
+				}
+			}
+			return at + ", which no service makes"
+		}
+	}
+	return ""
+}
+
 // check holds what every pod of the chart promises.
 func check(t *testing.T, o runtime.Object) {
 	t.Helper()
@@ -186,8 +224,8 @@ func check(t *testing.T, o runtime.Object) {
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
 		pod, selector = o.Spec.Template, o.Spec.Selector.MatchLabels
-		if *o.Spec.Replicas != 1 {
-			t.Errorf("%s: %d processes own one volume", o.Name, *o.Spec.Replicas)
+		if *o.Spec.Replicas != 1 && len(o.Spec.VolumeClaimTemplates) > 0 {
+			t.Errorf("%s: %d servers have a volume each, not one", o.Name, *o.Spec.Replicas)
 		}
 	case *appsv1.Deployment:
 		pod, selector = o.Spec.Template, o.Spec.Selector.MatchLabels
@@ -250,8 +288,11 @@ func TestRefused(t *testing.T) {
 		"serviceMonitor: {enabled: true}": "server.metrics.existingSecret",
 		"validators: {isolation: none}":   "isolation",
 		"validators: {enabled: true, wallet: {existingSecret: w}, autoscaling: {by: sometimes}}": "by",
-		"server: {blobs: {url: ftp://x}}": "url",
-		"server: {registration: open}":    "registration",
+		"server: {blobs: {url: ftp://x}}":                    "url",
+		"server: {registration: open}":                       "registration",
+		"server: {replicas: 2}":                              "server.store.existingSecret",
+		"server: {replicas: 2, store: {existingSecret: db}}": "server.persistence.existingClaim",
+		"server: {replicas: 2, tlsSecret: tls, store: {existingSecret: db}, persistence: {existingClaim: shared}}": "tls.caSecret",
 	} {
 		if _, err := render(t, versions[0], text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error about %s", text, err, want)
