@@ -86,3 +86,12 @@ func Copy(ctx context.Context, from, to Collector) (Copied, error) {
 	}
 	return out, nil
 }
+
+// Prune removes what was not put since a time, and returns how many blobs and bytes that are.
+func Prune(ctx context.Context, c Collector, before time.Time) (blobs, bytes int64, err error) {
+	err = c.Sweep(ctx, before, func(k Kept) bool { return k.At.Before(before) }, func(k Kept) {
+		blobs++
+		bytes += k.Bytes
+	})
+	return blobs, bytes, err
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -34,6 +35,30 @@ func (g *Gateway) keepWhole(b *Body, whole []byte) {
 	if err != nil {
 		b.Blob = ""
 		g.cfg.Log.Error("keep a body", "bytes", len(whole), "error", err)
+	}
+}
+
+// pruneEvery is how often bodies whose time is over are looked for.
+const pruneEvery = time.Hour
+
+// prune removes bodies whose time is over until ctx ends.
+func (g *Gateway) prune(ctx context.Context, bodies blob.Collector) {
+	for tick := time.NewTicker(pruneEvery); ; {
+		n, bytes, err := blob.Prune(ctx, bodies, g.cfg.Clock().Add(-g.cfg.KeepBodies))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			g.cfg.Log.Error("old bodies of calls are not removed", "error", err)
+		case n > 0:
+			g.cfg.Log.Info("old bodies of calls were removed", "bodies", n, "bytes", bytes)
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
 	}
 }
 

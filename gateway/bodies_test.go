@@ -1,10 +1,15 @@
 package gateway
 
 import (
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/gateway/provider"
 )
@@ -45,3 +50,52 @@ func TestBodies(t *testing.T) {
 		t.Error("a lost body is read")
 	}
 }
+
+// Bodies go once their time is over, those that were written since stay, and a gateway
+// whose bodies cannot be collected says so at its start.
+func TestOldBodies(t *testing.T) {
+	dir := t.TempDir()
+	store, err := blobfs.Open(dir, blobfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text string, age time.Duration) agon.Digest {
+		d, err := store.Put(t.Context(), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(dir, d.Hex()[:2], d.Hex()[2:]), at, at); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	old, young := put("old", 49*time.Hour), put("young", 47*time.Hour)
+	said := make(lines, 10)
+	g := start(t, Config{Upstreams: []provider.Upstream{upstream(t, says(answerJSON))}, Bodies: store, KeepBodies: 48 * time.Hour, Log: slog.New(slog.NewTextHandler(said, nil))})
+	if line := <-said; !strings.Contains(line, "bodies=1 bytes=3") {
+		t.Errorf("the log says %q", line)
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for d, want := range map[agon.Digest]bool{old: false, young: true} {
+		if has, err := store.Has(t.Context(), d); has != want || err != nil {
+			t.Errorf("%s: kept %v, %v", d, has, err)
+		}
+	}
+	if _, err := New(Config{Bodies: justStore{store}, KeepBodies: time.Hour}); err == nil {
+		t.Error("a place that cannot be collected is taken")
+	}
+}
+
+// lines takes what is logged.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// justStore is a Store and no more.
+type justStore struct{ blob.Store }

@@ -56,6 +56,9 @@ type Config struct {
 	KeepBytes int64
 	// Bodies keeps, compressed, what is too long for an event. Optional.
 	Bodies blob.Store
+	// KeepBodies is how long Bodies keep one after it was written (0: for ever). They can be
+	// collected then (blob.Collector).
+	KeepBodies time.Duration
 	// Dialects are what sessions may speak besides the gateway's own: those of the
 	// kinds that the process serves.
 	Dialects []Dialect
@@ -80,7 +83,8 @@ type Gateway struct {
 	ln       net.Listener          // guarded by mu
 	srv      *http.Server          // guarded by mu
 	stopped  bool                  // guarded by mu
-	behind   sync.WaitGroup        // probes that nobody waits for
+	behind   sync.WaitGroup        // probes that nobody waits for, and what prunes
+	leave    func()                // ends what prunes; guarded by mu
 }
 
 // background runs f unless the gateway is stopped; Stop waits for it.
@@ -164,6 +168,9 @@ func New(c Config) (*Gateway, error) {
 	if c.KeepBytes <= 0 {
 		c.KeepBytes = 48 << 20
 	}
+	if _, ok := c.Bodies.(blob.Collector); c.KeepBodies > 0 && !ok {
+		return nil, errors.New("make gateway: bodies are to be kept for a time, and their place cannot be collected")
+	}
 	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
 	if g.dialects, err = dialects(c.Dialects); err != nil {
 		return nil, err
@@ -221,6 +228,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	}
 	srv := g.srv
 	go func() { _ = srv.Serve(ln) }() // ends when Stop closes the listener
+	if c, ok := g.cfg.Bodies.(blob.Collector); ok && g.cfg.KeepBodies > 0 {
+		ctx, leave := context.WithCancel(ctx)
+		g.leave = leave
+		g.behind.Go(func() { g.prune(ctx, c) })
+	}
 	context.AfterFunc(ctx, func() { _ = g.Stop() })
 	return nil
 }
@@ -228,7 +240,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 // Stop closes every session and the listener. Idempotent; bounded by CloseWait.
 func (g *Gateway) Stop() error {
 	g.mu.Lock()
-	srv, was := g.srv, g.stopped
+	srv, was, leave := g.srv, g.stopped, g.leave
 	g.stopped = true
 	open := make([]*session, 0, len(g.sessions))
 	for _, s := range g.sessions {
@@ -243,6 +255,9 @@ func (g *Gateway) Stop() error {
 		wg.Go(func() { _ = s.Close() })
 	}
 	wg.Wait()
+	if leave != nil {
+		leave()
+	}
 	g.behind.Wait()
 	var err error
 	if srv != nil {

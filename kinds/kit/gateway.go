@@ -108,7 +108,7 @@ func newGateway(ctx context.Context, o Options, dir string, free ...provider.Ups
 	}
 	if dir == "" {
 		cfg.AfterStop = func() error { return nil }
-	} else if err := openBooks(ctx, &cfg, dir); err != nil {
+	} else if err := openBooks(ctx, &cfg, dir, o.Getenv); err != nil {
 		return nil, err
 	}
 	gw, err := gateway.New(cfg)
@@ -137,9 +137,30 @@ func (o Options) script() (*scripted.Script, error) {
 // maxFreeOutput bounds a reply of a model that costs nothing, in tokens.
 const maxFreeOutput = 32 << 10
 
+// maxKeepDays bounds AGON_KEEP_BODIES_DAYS.
+const maxKeepDays = 36500
+
+// keepBodies reads how long long bodies of calls stay beside the gateway; 0: for ever.
+func keepBodies(getenv func(string) string) (time.Duration, error) {
+	const name = "AGON_KEEP_BODIES_DAYS"
+	text := getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > maxKeepDays {
+		return 0, &agon.Error{Code: "bad_config", Status: 422, Field: name, Message: fmt.Sprintf("%.40q is not a number of days from 0 to %d", text, maxKeepDays), Limit: strconv.Itoa(maxKeepDays), Mend: "give 1 or more, or 0 for ever"}
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
+}
+
 // openBooks gives a gateway durable books, its key and a place for long bodies, all in dir. What a
 // crash left reserved is released here.
-func openBooks(ctx context.Context, c *gateway.Config, dir string) error {
+func openBooks(ctx context.Context, c *gateway.Config, dir string, getenv func(string) string) error {
+	var err error
+	if c.KeepBodies, err = keepBodies(getenv); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the gateway's directory: %w", err)
 	}
