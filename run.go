@@ -227,4 +227,5 @@ func StateDeadline(s RunState, lease, queueFor time.Duration) (time.Duration, bo
 const (
 	GoneSteps    = "steps"    // events and receipts
 	GoneEvidence = "evidence" // the files that an attempt left
+	GoneOutput   = "output"   // those of them that hold what boxes printed
 )

@@ -33,6 +33,8 @@ type TreeLimits struct {
 	Files     int   // entries; default 20,000
 	FileBytes int64 // one file; default 32 MiB
 	Bytes     int64 // all files together; default 512 MiB
+	// Spare reports whether a file may be missing: GetFiles leaves it out then. nil: none may.
+	Spare func(path string) bool
 }
 
 const (
@@ -378,6 +380,9 @@ func GetFiles(ctx context.Context, s Store, d agon.Digest, l TreeLimits) ([]File
 	files := make([]File, 0, len(m.Files))
 	for _, e := range m.Files {
 		b, err := getEntry(ctx, s, e)
+		if l.Spare != nil && errors.Is(err, ErrNotFound) && l.Spare(e.Path) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tree %s: %w", d, err)
 		}

@@ -222,7 +222,7 @@ type Run struct {
 	Name string         `json:"name,omitempty" doc:"name of its submission"`
 	List []agon.Attempt `json:"list,omitempty" doc:"attempts, oldest first"`
 	// Gone is what was removed since the operator keeps it for a time only.
-	Gone []string `json:"gone,omitempty" doc:"of one run: what was removed since its time is over: steps (events and receipts), evidence (files)"`
+	Gone []string `json:"gone,omitempty" doc:"of one run: what was removed since its time is over: steps (events and receipts), evidence (files), output (those of them that boxes printed)"`
 }
 
 // ClaimRequest is POST /v1/leases: take one run, waiting up to WaitMS (≤ 20,000).

@@ -483,7 +483,7 @@ func (k *checker) scores(ctx context.Context, r *Run, t *agon.Attempt, outcome s
 		k.open("score", "no evidence is stored")
 		return
 	}
-	files, err := k.b.Files(t.Evidence)
+	files, err := k.b.Evidence(r)
 	if err != nil {
 		k.open("score", "not judged again: %v", err)
 		return

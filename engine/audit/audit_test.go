@@ -41,6 +41,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
+var printed = agon.Sum([]byte("printed"))
+
 // sample is a bundle of one submission with one run of three calls, signed by a
 // real gateway's books and a real log.
 func sample(t testing.TB) (b *Bundle, o Options) {
@@ -89,10 +91,11 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 	must(t, purse.Close(t.Context()))
 	seal, err := books.Seal(t.Context(), run, 1)
 	must(t, err)
-	tree := blob.Manifest{Files: []blob.Entry{{Path: "patch.diff", Mode: "file", Size: 4, Digest: agon.Sum([]byte("diff"))}}}
+	tree := blob.Manifest{Files: []blob.Entry{{Path: "patch.diff", Mode: "file", Size: 4, Digest: agon.Sum([]byte("diff"))}, {Path: "stdout.txt", Mode: "file", Size: 7, Digest: printed}}}
 	raw, err := json.Marshal(tree)
 	must(t, err)
 	b.Blobs[agon.Sum(raw)], b.Blobs[agon.Sum([]byte("diff"))] = raw, []byte("diff")
+	b.Blobs[printed] = []byte("printed")
 	score := agon.Score{Run: run, Task: task.Key, Value: 0.75, Metrics: map[string]float64{"passed": 3}, Scorer: "s-1", Detail: "three of four"}
 	period := client.SeedPeriod{Arena: "demo", Opens: at, Closes: at.Add(time.Hour), Secret: strings.Repeat("5e", 32)}
 	period.Commitment, err = seeds.Commitment(period.Secret)
@@ -308,6 +311,33 @@ func numberAfter(x json.Number) json.Number {
 }
 
 // What is dropped, added, doubled or taken from another run is named.
+// Of a run whose server has removed what boxes printed, the score is judged again. Where it
+// does not say so, or where what is judged is missing, the score stays open or is wrong.
+func TestGoneOutput(t *testing.T) {
+	score := func(change func(b *Bundle)) (string, bool) {
+		b, o := sample(t)
+		change(b)
+		r := Check(t.Context(), b, o)
+		i := slices.IndexFunc(r.Checks, func(c Line) bool { return c.Name == "score" })
+		return r.Checks[i].Status, r.OK
+	}
+	gone := func(b *Bundle) { b.Runs[0].Run.Gone = []string{agon.GoneOutput} }
+	for name, c := range map[string]struct {
+		change func(b *Bundle)
+		want   string
+	}{
+		"gone":          {func(b *Bundle) { gone(b); delete(b.Blobs, printed) }, "ok"},
+		"gone and here": {gone, "ok"},
+		"missing":       {func(b *Bundle) { delete(b.Blobs, printed) }, "warn"},
+		"forged":        {func(b *Bundle) { gone(b); b.Blobs[printed] = []byte("another") }, "warn"},
+		"the patch too": {func(b *Bundle) { gone(b); delete(b.Blobs, agon.Sum([]byte("diff"))) }, "warn"},
+	} {
+		if got, ok := score(c.change); got != c.want || !ok {
+			t.Errorf("%s: the score is %s (%v), want %s", name, got, ok, c.want)
+		}
+	}
+}
+
 func TestWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b *Bundle)

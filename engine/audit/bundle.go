@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/agon-arena/agon"
@@ -305,7 +306,10 @@ func (b *Bundle) collectRun(ctx context.Context, c *client.Client, x *Run, evide
 	if !evidence || t == nil || t.Evidence == "" {
 		return nil
 	}
-	err = b.collectTree(ctx, c, t.Evidence)
+	printed, err := b.collectTree(ctx, c, t.Evidence, slices.Contains(x.Run.Gone, agon.GoneOutput))
+	if printed > 0 {
+		b.Missing = append(b.Missing, fmt.Sprintf("%d files that boxes of run %s printed, which the server has removed since their time was over", printed, id))
+	}
 	if errors.As(err, &denied) && (denied.Status == 403 || denied.Status == 404) {
 		b.Missing = append(b.Missing, "evidence of run "+id)
 		return nil
@@ -313,8 +317,9 @@ func (b *Bundle) collectRun(ctx context.Context, c *client.Client, x *Run, evide
 	return err
 }
 
-// collectTree fetches a tree and its files, each compared with its digest.
-func (b *Bundle) collectTree(ctx context.Context, c *client.Client, d agon.Digest) error {
+// collectTree fetches a tree and its files, each compared with its digest. Files may be
+// missing where spare says so; it returns how many are.
+func (b *Bundle) collectTree(ctx context.Context, c *client.Client, d agon.Digest, spare bool) (missing int, err error) {
 	get := func(d agon.Digest) ([]byte, error) {
 		if x, ok := b.Blobs[d]; ok {
 			return x, nil
@@ -327,11 +332,11 @@ func (b *Bundle) collectTree(ctx context.Context, c *client.Client, d agon.Diges
 	}
 	raw, err := get(d)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	m, err := manifest(raw)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	total := 0
 	for _, f := range m.Files {
@@ -339,14 +344,19 @@ func (b *Bundle) collectTree(ctx context.Context, c *client.Client, d agon.Diges
 			continue
 		}
 		x, err := get(f.Digest)
+		var denied *agon.Error
+		if spare && errors.As(err, &denied) && denied.Status == 404 {
+			missing++
+			continue
+		}
 		if err != nil {
-			return err
+			return missing, err
 		}
 		if total += len(x); total > maxEvidence {
-			return fmt.Errorf("read evidence: larger than %d bytes", maxEvidence)
+			return missing, fmt.Errorf("read evidence: larger than %d bytes", maxEvidence)
 		}
 	}
-	return nil
+	return missing, nil
 }
 
 func manifest(raw []byte) (blob.Manifest, error) {
@@ -360,8 +370,10 @@ func manifest(raw []byte) (blob.Manifest, error) {
 	return m, nil
 }
 
-// Files returns the files of a tree in the bundle, each compared with its digest.
-func (b *Bundle) Files(tree agon.Digest) (map[string][]byte, error) {
+// Evidence returns the files that a run's attempt left, each compared with its digest. Those
+// that boxes printed may be missing, where the run says that they are gone.
+func (b *Bundle) Evidence(r *Run) (map[string][]byte, error) {
+	spare := slices.Contains(r.Run.Gone, agon.GoneOutput)
 	get := func(d agon.Digest) ([]byte, error) {
 		x, ok := b.Blobs[d]
 		if !ok {
@@ -372,7 +384,7 @@ func (b *Bundle) Files(tree agon.Digest) (map[string][]byte, error) {
 		}
 		return x, nil
 	}
-	raw, err := get(tree)
+	raw, err := get(r.Of().Evidence)
 	if err != nil {
 		return nil, err
 	}
@@ -383,6 +395,9 @@ func (b *Bundle) Files(tree agon.Digest) (map[string][]byte, error) {
 	out := make(map[string][]byte, len(m.Files))
 	for _, f := range m.Files {
 		if f.Mode == "link" {
+			continue
+		}
+		if _, ok := b.Blobs[f.Digest]; !ok && spare {
 			continue
 		}
 		if out[f.Path], err = get(f.Digest); err != nil {

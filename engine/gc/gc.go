@@ -1,6 +1,6 @@
 // Package gc removes what an arena's server no longer needs: bytes that nothing
-// refers to, and evidence of old runs where its operator keeps it for a time only. It
-// moves rows of old runs to the archive.
+// refers to, and evidence of old runs, or what their boxes printed, where its operator keeps
+// it for a time only. It moves rows of old runs to the archive.
 //
 // Bytes are marked by what the store says, generously: every digest that stands in
 // any text of the database keeps its blob, and the files of a tree are kept with it.
@@ -28,7 +28,7 @@ const (
 	LeastGrace = 2 * time.Hour
 	// DefaultGrace is the grace where none is given.
 	DefaultGrace = 24 * time.Hour
-	// atOnce bounds the runs whose evidence is released in one transaction.
+	// atOnce bounds the runs whose files are released in one transaction.
 	atOnce = 200
 )
 
@@ -39,10 +39,13 @@ type Config struct {
 	Now   time.Time
 	// Grace is how long bytes stay that nothing refers to.
 	Grace time.Duration
-	// Evidence is how long evidence of a run stays after its end: boxes' output, trees and
-	// bodies. 0: for ever. That of who sits, of undecided submissions, and of what is
-	// being judged again or appealed stays in any case.
+	// Evidence is how long evidence of a run stays after its end, trees and what boxes printed.
+	// 0: for ever. That of who sits, of undecided submissions, and of what is being judged again
+	// or appealed stays in any case.
 	Evidence time.Duration
+	// Output is the same for what boxes printed alone (kind.Printed, and bytes that stand beside
+	// the evidence). 0: as long as the evidence.
+	Output time.Duration
 	// Archive is how long events and receipts of a run stay in the database after its end;
 	// then they are archived in the blob store. 0: for ever. Those of who sits, of
 	// undecided submissions, and of what is being judged again stay in any case.
@@ -69,6 +72,10 @@ type Report struct {
 	// EvidenceBlobs and EvidenceBytes are what a dry run finds of them that nothing else refers to.
 	EvidenceBlobs int64 `json:"evidence_blobs"`
 	EvidenceBytes int64 `json:"evidence_bytes"`
+	// OutputRuns, OutputBlobs and OutputBytes are the same of what boxes printed.
+	OutputRuns  int64 `json:"output_runs"`
+	OutputBlobs int64 `json:"output_blobs"`
+	OutputBytes int64 `json:"output_bytes"`
 	// Archived is what was moved to the archive; nil: not asked for.
 	Archived *archive.Report `json:"archived,omitempty"`
 	// Dropped is what was forgotten of the archive; nil: not asked for. Its bytes go with the
@@ -84,21 +91,20 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mark what is needed: %w", err)
 	}
-	old := map[agon.Digest]bool{}
-	if c.DryRun && c.Evidence > 0 {
-		if err := c.Store.Read(ctx, func(tx *store.Tx) error {
-			return tx.EachOldEvidence(c.Now.Add(-c.Evidence), func(d agon.Digest) { old[d] = true })
-		}); err != nil {
-			return nil, fmt.Errorf("find old evidence: %w", err)
+	list := classes(c, r)
+	if c.DryRun {
+		for i := range list {
+			if err := list[i].find(ctx, c); err != nil {
+				return nil, err
+			}
 		}
 	}
 	// garbage counts every blob.
 	garbage := func(k blob.Kept) bool {
 		r.Blobs++
 		r.Bytes += k.Bytes
-		if old[k.Digest] {
-			r.EvidenceBlobs++
-			r.EvidenceBytes += k.Bytes
+		for _, x := range list {
+			x.count(k)
 		}
 		switch {
 		case live.has(k.Digest):
@@ -124,9 +130,9 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return r, fmt.Errorf("collect blobs: %w", err)
 	}
-	if c.Evidence > 0 {
-		if err := release(ctx, c, r); err != nil {
-			return r, fmt.Errorf("release evidence: %w", err)
+	for _, x := range list {
+		if err := x.release(ctx, c); err != nil {
+			return r, fmt.Errorf("release %s: %w", x.name, err)
 		}
 	}
 	if c.Archive > 0 {
@@ -228,24 +234,3 @@ func markArchives(ctx context.Context, c Config, add func([32]byte)) error {
 	return nil
 }
 
-// release forgets the evidence of runs that ended long ago.
-func release(ctx context.Context, c Config, r *Report) error {
-	before := c.Now.Add(-c.Evidence)
-	if c.DryRun {
-		return c.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			r.EvidenceRuns, err = tx.CountOldEvidence(before)
-			return err
-		})
-	}
-	for {
-		var n int64
-		err := c.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.DropOldEvidence(before, atOnce)
-			return err
-		})
-		if err != nil || n == 0 {
-			return err
-		}
-		r.EvidenceRuns += n
-	}
-}

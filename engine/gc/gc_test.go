@@ -3,6 +3,7 @@ package gc
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,28 +123,11 @@ func TestCollect(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	w := newWorld(t)
 	end := w.now.Add(-100 * 24 * time.Hour)
-	policy := agon.Policy{Models: []string{"*"}}
 	evidence := map[string]agon.Digest{}
-	w.write(func(tx *store.Tx) error { return tx.PutPolicy(agon.Sum([]byte("policy")), policy) })
+	w.write(func(tx *store.Tx) error { return tx.PutPolicy(agon.Sum([]byte("policy")), agon.Policy{}) })
 	enter := func(id string, state agon.SubmissionState, ended time.Time) {
 		evidence[id] = w.put("evidence of " + id)
-		w.write(func(tx *store.Tx) error {
-			e, err := tx.InsertEntry(store.Entry{Submission: agon.Submission{ID: id, Arena: "a", Digest: agon.Sum([]byte(id)), State: state, CreatedAt: t0}})
-			if err != nil {
-				return err
-			}
-			r := store.Run{Run: agon.Run{
-				RunSpec: agon.RunSpec{Run: "r-" + id, Arena: "a", Tasks: []agon.TaskRef{{Key: "t", Digest: agon.Sum(nil)}}, Policy: policy}, Submission: id, State: agon.RunQueued, CreatedAt: t0,
-			}, SubSeq: e.Seq, PolicyDigest: agon.Sum([]byte("policy"))}
-			to := r
-			to.State, to.EndedAt = agon.RunScored, ended
-			a := store.Attempt{Attempt: agon.Attempt{Run: "r-" + id, N: 1, Validator: "v", State: "leased", LeasedAt: t0}, Lease: "l-" + id, Arena: "a", Submission: id}
-			if err := errors.Join(tx.InsertRun(r), tx.InsertAttempt(a), tx.MoveRun("r-"+id, agon.RunQueued, to)); err != nil {
-				return err
-			}
-			a.State, a.Counted, a.Evidence, a.EndedAt = store.AttemptDone, true, evidence[id], ended
-			return errors.Join(tx.EndAttempt(a), tx.AddRef(store.BlobRef{Digest: evidence[id], What: store.RefEvidence, Owner: "r-" + id}))
-		})
+		w.enter(id, state, ended, evidence[id])
 	}
 	enter("old", agon.SubmissionScored, end)
 	enter("new", agon.SubmissionScored, w.now.Add(-24*time.Hour))
@@ -180,5 +164,95 @@ func TestEvidence(t *testing.T) {
 		if want := id != "old"; w.has(d) != want {
 			t.Errorf("evidence of %s: kept %v, want %v", id, !want, want)
 		}
+	}
+	w.gone(map[string][]string{"r-old": {agon.GoneEvidence}, "r-new": nil, "r-sits": nil})
+}
+
+// What boxes printed goes before the evidence, and nothing else does: not where the same
+// bytes are something else too. The evidence takes it along.
+func TestOutput(t *testing.T) {
+	w := newWorld(t)
+	w.write(func(tx *store.Tx) error { return tx.PutPolicy(agon.Sum([]byte("policy")), agon.Policy{}) })
+	day := 24 * time.Hour
+	files := map[string]agon.Digest{}
+	ref := func(name, what, owner string) {
+		if files[name] == "" {
+			files[name] = w.put(name)
+		}
+		w.write(func(tx *store.Tx) error {
+			return tx.AddRef(store.BlobRef{Digest: files[name], What: what, Owner: owner})
+		})
+	}
+	for id, days := range map[string]time.Duration{"old": 100, "older": 300, "new": 1} {
+		files["tree of "+id] = w.put("tree of " + id)
+		w.enter(id, agon.SubmissionScored, w.now.Add(-days*day), files["tree of "+id])
+		ref("printed by "+id, store.RefOutput, "r-"+id)
+		ref("printed by both", store.RefOutput, "r-"+id)
+	}
+	// A box may print what is something else: a patch, or the code of a submission.
+	ref("printed patch", store.RefOutput, "r-old")
+	ref("printed patch", store.RefEvidence, "r-old")
+	ref("printed code", store.RefOutput, "r-old")
+	ref("printed code", store.RefCode, "new")
+	ref("printed and named", store.RefOutput, "r-old")
+	w.write(func(tx *store.Tx) error {
+		return tx.InsertNote(store.Note{Type: "note", ID: "n", At: t0, Body: json.RawMessage(`"` + files["printed and named"].Hex() + `"`)})
+	})
+	c := Config{Grace: time.Hour, Output: 30 * day, Evidence: 200 * day}
+	dry := c
+	dry.DryRun = true
+	if r := w.collect(dry); r.OutputRuns != 2 || r.OutputBlobs != 3 || r.OutputBytes != int64(len("printed by oldprinted by olderprinted and named")) || r.EvidenceRuns != 1 || r.EvidenceBlobs != 2 || r.Removed != 0 {
+		t.Fatalf("dry run: %+v", r)
+	}
+	// The oldest run's output goes with its evidence.
+	if r := w.collect(c); r.OutputRuns != 1 || r.EvidenceRuns != 1 || r.Removed != 0 {
+		t.Fatalf("first: %+v", r)
+	}
+	if r := w.collect(c); r.OutputRuns != 0 || r.EvidenceRuns != 0 || r.Removed != 3 {
+		t.Fatalf("second: %+v", r)
+	}
+	for name, d := range files {
+		if want := !slices.Contains([]string{"printed by old", "printed by older", "tree of older"}, name); w.has(d) != want {
+			t.Errorf("%s: kept %v, want %v", name, !want, want)
+		}
+	}
+	w.gone(map[string][]string{"r-old": {agon.GoneOutput}, "r-older": {agon.GoneEvidence, agon.GoneOutput}, "r-new": nil})
+}
+
+// enter makes a submission with one run that has ended, whose evidence is a blob.
+func (w *world) enter(id string, state agon.SubmissionState, ended time.Time, evidence agon.Digest) {
+	w.t.Helper()
+	w.write(func(tx *store.Tx) error {
+		e, err := tx.InsertEntry(store.Entry{Submission: agon.Submission{ID: id, Arena: "a", Digest: agon.Sum([]byte(id)), State: state, CreatedAt: t0}})
+		if err != nil {
+			return err
+		}
+		r := store.Run{Run: agon.Run{
+			RunSpec: agon.RunSpec{Run: "r-" + id, Arena: "a", Tasks: []agon.TaskRef{{Key: "t", Digest: agon.Sum(nil)}}}, Submission: id, State: agon.RunQueued, CreatedAt: t0,
+		}, SubSeq: e.Seq, PolicyDigest: agon.Sum([]byte("policy"))}
+		to := r
+		to.State, to.EndedAt = agon.RunScored, ended
+		a := store.Attempt{Attempt: agon.Attempt{Run: "r-" + id, N: 1, Validator: "v", State: "leased", LeasedAt: t0}, Lease: "l-" + id, Arena: "a", Submission: id}
+		if err := errors.Join(tx.InsertRun(r), tx.InsertAttempt(a), tx.MoveRun("r-"+id, agon.RunQueued, to)); err != nil {
+			return err
+		}
+		a.State, a.Counted, a.Evidence, a.EndedAt = store.AttemptDone, true, evidence, ended
+		return errors.Join(tx.EndAttempt(a), tx.AddRef(store.BlobRef{Digest: evidence, What: store.RefEvidence, Owner: "r-" + id}))
+	})
+}
+
+// gone compares what runs say is gone.
+func (w *world) gone(want map[string][]string) {
+	w.t.Helper()
+	if err := w.st.Read(w.t.Context(), func(tx *store.Tx) error {
+		for run, list := range want {
+			got, err := tx.Gone(run)
+			if err != nil || !slices.Equal(got, list) {
+				w.t.Errorf("gone of %s: %v, want %v (%v)", run, got, list, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
 	}
 }

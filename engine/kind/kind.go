@@ -132,6 +132,14 @@ type Behaved interface {
 	Deeds(read func(name string) ([]byte, error)) ([]string, error)
 }
 
+// Printed is a Kind whose records hold what boxes printed, for people to read. An operator
+// may keep that for a shorter time than the rest (`agon gc --keep-output-days`).
+type Printed interface {
+	// Prints reports whether a file of a record is such: Judge makes the same scores
+	// without it. Pure.
+	Prints(path string) bool
+}
+
 // Gater is a Kind that looks at submissions beyond their own bytes: for near
 // copies of earlier ones, for what breaks the spirit of the arena. What it
 // excludes is taken in, shown with the reason, and never played.

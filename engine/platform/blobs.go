@@ -110,7 +110,7 @@ func (p *Platform) mayReadRef(ctx context.Context, c Caller, r store.BlobRef) (b
 	var run store.Run
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		id := r.Owner
-		if r.What == store.RefEvidence {
+		if r.OfRun() {
 			if run, err = tx.Run(r.Owner); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -56,7 +57,7 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 		if !put[d] {
 			return bad("the upload %s was not put under this lease", d)
 		}
-		refs = append(refs, store.BlobRef{Digest: d, What: store.RefEvidence})
+		refs = append(refs, store.BlobRef{Digest: d, What: store.RefOutput})
 	}
 	if r.Evidence == "" {
 		return refs, nil
@@ -103,7 +104,15 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 		}
 	}
 	p.learnDeeds(ctx, of, r.Evidence)
-	return append(refs, treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence})...), nil
+	files := treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence})
+	if k, ok := p.cfg.Kinds[of].(kind.Printed); ok {
+		for i, f := range m.Files {
+			if k.Prints(f.Path) {
+				files[i+1].What = store.RefOutput // the tree itself stands first
+			}
+		}
+	}
+	return append(refs, files...), nil
 }
 
 // attestable says how a result is to be marked that carries no evidence, or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -118,6 +119,43 @@ func TestUploadsBesideEvidence(t *testing.T) {
 	for _, c := range []Caller{{}, {Hotkey: miner1}, {Hotkey: miner2}} {
 		if b, err := f.Blob(bg, c, agon.Sum(log)); err != nil || !bytes.Equal(b, log) {
 			t.Errorf("%+v reads %q, %v", c, b, err)
+		}
+	}
+}
+
+// What boxes printed has a class of its own, of the kind's choice; all of a run's files are read
+// by the same people. The same bytes at two places are both.
+func TestOutputOfARun(t *testing.T) {
+	f := newFixture(t, 1)
+	f.submit(miner1, "code")
+	l := f.claim(val1)
+	tree, err := blob.PutFiles(bg, under{f, val1, l.ID}, []blob.File{
+		{Path: "out", Content: []byte("result")}, {Path: "printed", Content: []byte("words")}, {Path: "same", Content: []byte("twice")}, {Path: "same.printed", Content: []byte("twice")},
+	}, blob.TreeLimits{})
+	must(t, err)
+	r := scored(l, 1)
+	r.Evidence = tree
+	_, err = f.Platform.Result(bg, Caller{Hotkey: val1}, l.ID, r)
+	must(t, err)
+	for text, want := range map[string][]string{"result": {store.RefEvidence}, "words": {store.RefOutput}, "twice": {store.RefEvidence, store.RefOutput}} {
+		d := agon.Sum([]byte(text))
+		f.read(func(tx *store.Tx) error {
+			refs, err := tx.Refs(d)
+			var got []string
+			for _, x := range refs {
+				got = append(got, x.What)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s is %v, want %v", text, got, want)
+			}
+			return err
+		})
+		_, mine := f.Blob(bg, Caller{Hotkey: miner1}, d)
+		_, rivals := f.Blob(bg, Caller{Hotkey: miner2}, d)
+		_, result := f.Blob(bg, Caller{Hotkey: miner2}, agon.Sum([]byte("result")))
+		if mine != nil || (rivals == nil) != (result == nil) {
+			t.Errorf("%s: its miner: %v, a rival: %v, and the result: %v", text, mine, rivals, result)
 		}
 	}
 }

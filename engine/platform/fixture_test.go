@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,9 @@ type fakeKind struct {
 
 func (k *fakeKind) Name() string   { return "fake" }
 func (k *fakeKind) Scorer() string { return "fake-1" }
+
+// Prints implements kind.Printed.
+func (k *fakeKind) Prints(path string) bool { return strings.HasSuffix(path, "printed") }
 
 func (k *fakeKind) Check(_ context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
 	b, err := fs.ReadFile(files, "agent.py")

@@ -275,6 +275,7 @@ func (t *Tx) Gone(run string) (list []string, err error) {
 		{agon.GoneSteps, `SELECT COUNT(*) FROM archived_runs WHERE run = $1 AND file = ''`},
 		{agon.GoneEvidence, `SELECT COUNT(*) FROM attempts a WHERE a.run = $1 AND a.evidence <> ''
 			AND NOT EXISTS (SELECT 1 FROM blob_refs b WHERE b.digest = a.evidence AND b.what = 'evidence' AND b.owner = a.run)`},
+		{agon.GoneOutput, `SELECT COUNT(*) FROM gone_files WHERE run = $1 AND what = 'output'`},
 	} {
 		n, err := one(t, scanInt, x.query, run)
 		if err != nil {

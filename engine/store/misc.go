@@ -37,6 +37,7 @@ const (
 	RefCode     = "code"     // owner: submission
 	RefTask     = "task"     // owner: arena
 	RefEvidence = "evidence" // owner: run
+	RefOutput   = "output"   // owner: run; what boxes printed, by which nothing is judged
 )
 
 // BlobRef says what a blob is part of. Rights to read bytes follow from it.
@@ -46,6 +47,9 @@ type BlobRef struct {
 	Owner  string
 	Hidden bool // part of a hidden task
 }
+
+// OfRun reports whether the owner is a run.
+func (r BlobRef) OfRun() bool { return r.What == RefEvidence || r.What == RefOutput }
 
 // AddRef stores a reference. A task that becomes hidden or public updates it.
 func (t *Tx) AddRef(r BlobRef) error {

@@ -2,13 +2,16 @@ package validator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind"
 )
 
 // Judges is what a Platform offers besides, whose validators judge each
@@ -87,7 +90,7 @@ func (l *Loop) judge(ctx context.Context, j Judges, lease *client.JudgeLease) {
 		l.beatJudging(judgeCtx, stop, j, lease, log)
 	}()
 	res := client.JudgeResult{Token: lease.Token, Driver: l.cfg.Player.Driver.Info()}
-	files, err := evidence(judgeCtx, j, lease.Evidence)
+	files, err := evidence(judgeCtx, j, lease.Evidence, l.cfg.Player.Kinds[lease.Arena.Kind])
 	if err == nil {
 		res.Scores, err = l.cfg.Player.Judge(judgeCtx, lease.Arena.Kind, lease.Run, lease.Attempt, agon.Record{Outcome: lease.Outcome, Files: files})
 	}
@@ -128,9 +131,13 @@ func (l *Loop) beatJudging(ctx context.Context, stop func(), j Judges, lease *cl
 	}
 }
 
-// evidence fetches what a play left.
-func evidence(ctx context.Context, j Judges, d agon.Digest) (map[string][]byte, error) {
-	list, err := blob.GetFiles(ctx, download{j}, d, blob.TreeLimits{Files: maxEvidenceFiles, Bytes: maxEvidenceBytes})
+// evidence fetches what a play left. What boxes printed may be gone: k judges nothing by it.
+func evidence(ctx context.Context, j Judges, d agon.Digest, k kind.Kind) (map[string][]byte, error) {
+	l := blob.TreeLimits{Files: maxEvidenceFiles, Bytes: maxEvidenceBytes}
+	if p, ok := k.(kind.Printed); ok {
+		l.Spare = p.Prints
+	}
+	list, err := blob.GetFiles(ctx, download{j}, d, l)
 	if err != nil {
 		return nil, fmt.Errorf("fetch evidence: %w", err)
 	}
@@ -144,7 +151,14 @@ func evidence(ctx context.Context, j Judges, d agon.Digest) (map[string][]byte, 
 // download is a read-only blob.Store at the platform.
 type download struct{ j Judges }
 
-func (s download) Get(ctx context.Context, d agon.Digest) ([]byte, error) { return s.j.Blob(ctx, d) }
+func (s download) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
+	b, err := s.j.Blob(ctx, d)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status == http.StatusNotFound {
+		return nil, fmt.Errorf("%w: %w", blob.ErrNotFound, err)
+	}
+	return b, err
+}
 
 func (s download) Has(context.Context, agon.Digest) (bool, error) { return false, nil }
 

@@ -62,6 +62,9 @@ type harbor struct {
 func (harbor) Name() string   { return name }
 func (harbor) Scorer() string { return scorer }
 
+// Prints implements kind.Printed: verifiers read what was left.
+func (harbor) Prints(path string) bool { return path == outputFile || path == setupFile }
+
 var agentMain = lazyregexp.New(`(?m)^(?:async )?def agent_main\(`)
 
 // Check decides whether files may be entered. It never runs them.

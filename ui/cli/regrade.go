@@ -106,7 +106,7 @@ func (a *App) regrade(ctx context.Context, j Judges, name, dir, driver string, a
 	case t.Evidence == "":
 		return nil, &agon.Error{Code: "no_evidence", Status: 404, Message: "no evidence of run " + id + " is stored"}
 	}
-	files, err := b.Files(t.Evidence)
+	files, err := b.Evidence(r)
 	if err != nil {
 		return nil, &agon.Error{Code: "no_evidence", Status: 404, Message: fmt.Sprintf("the evidence of run %s cannot be read: %v", id, err), Mend: "it is public once the submission is decided"}
 	}

@@ -30,8 +30,8 @@ type Stores struct {
 type CollectOptions struct {
 	Common
 	DryRun bool
-	// KeepEvidence and DropArchive 0: for ever; Archive 0: never.
-	Grace, KeepEvidence, Archive, DropArchive time.Duration
+	// KeepEvidence and DropArchive 0: for ever; KeepOutput 0: as KeepEvidence; Archive 0: never.
+	Grace, KeepEvidence, KeepOutput, Archive, DropArchive time.Duration
 }
 
 // StoreCopied is what `agon store copy` did.
@@ -96,15 +96,16 @@ func (a *App) daysFlag(cmd *cobra.Command, name, env, zero, usage string) func()
 
 func (a *App) gcCmd(s Stores) *cobra.Command {
 	o := CollectOptions{}
-	var keepEvidence, archive, drop func() (time.Duration, error)
+	var keepEvidence, keepOutput, archive, drop func() (time.Duration, error)
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove bytes that nothing refers to, release evidence and archive rows of old runs",
 		Long: `Remove blobs that nothing in the database refers to and that nobody has put for the
-grace. With --keep-evidence-days the evidence of runs that ended earlier (boxes' output, trees,
-bodies) is released; its bytes go with the next gc. Scores, events, receipts and decisions
+grace. With --keep-evidence-days the evidence of runs that ended earlier (trees and what boxes
+printed) is released; its bytes go with the next gc. Scores, events, receipts and decisions
 stay, and so does the evidence of who sits or sat, of undecided submissions, and of what is
-appealed or judged again. A run whose evidence is gone cannot be judged again.
+appealed or judged again. A run whose evidence is gone cannot be judged again. With
+--keep-output-days what boxes printed goes earlier: nothing is judged by it.
 
 With --archive-days the events and receipts of runs that ended earlier move from the database
 into Parquet files of the blob store. Pages, agon run trace and agon verify read them there as
@@ -116,8 +117,8 @@ verify can no longer check these steps. Scores, costs, decisions and the log sta
 
 Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
-JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs,
-evidence_blobs and evidence_bytes (of a dry run), archived:
+JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs, output_runs,
+evidence_blobs, evidence_bytes, output_blobs, output_bytes (these four of a dry run), archived:
 {runs, events, receipts, files, bytes, months, kept}, dropped: {files, runs, bytes}}.`,
 		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180 --archive-days 30",
 		Args:    Args(0, 0, ""),
@@ -131,6 +132,12 @@ evidence_blobs and evidence_bytes (of a dry run), archived:
 			var err error
 			if o.KeepEvidence, err = keepEvidence(); err != nil {
 				return err
+			}
+			if o.KeepOutput, err = keepOutput(); err != nil {
+				return err
+			}
+			if o.KeepEvidence > 0 && o.KeepOutput > o.KeepEvidence {
+				return output.Usage("keep-output-days", "give at most as many days as to --keep-evidence-days", "what boxes printed goes with the evidence")
 			}
 			if o.Archive, err = archive(); err != nil {
 				return err
@@ -163,6 +170,12 @@ evidence_blobs and evidence_bytes (of a dry run), archived:
 				if r.EvidenceBlobs > 0 {
 					h.Line("%d blobs (%d MB) are of that evidence alone", r.EvidenceBlobs, r.EvidenceBytes>>20)
 				}
+				if o.KeepOutput > 0 {
+					h.Line("what boxes of %d runs printed is past its time", r.OutputRuns)
+				}
+				if r.OutputBlobs > 0 {
+					h.Line("%d blobs (%d MB) are of that alone", r.OutputBlobs, r.OutputBytes>>20)
+				}
 				if d := r.Dropped; d != nil {
 					would := "forgotten"
 					if r.DryRun {
@@ -182,6 +195,7 @@ evidence_blobs and evidence_bytes (of a dry run), archived:
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and change nothing")
 	cmd.Flags().DurationVar(&o.Grace, "grace", gc.DefaultGrace, "how long bytes stay that nothing refers to, a `time` like 24h")
 	keepEvidence = a.daysFlag(cmd, "keep-evidence-days", "AGON_KEEP_EVIDENCE_DAYS", "for ever", "`days` that evidence stays after its run has ended (AGON_KEEP_EVIDENCE_DAYS; default: for ever)")
+	keepOutput = a.daysFlag(cmd, "keep-output-days", "AGON_KEEP_OUTPUT_DAYS", "as long as evidence", "`days` that what boxes printed stays after its run has ended (AGON_KEEP_OUTPUT_DAYS; default: as evidence)")
 	archive = a.daysFlag(cmd, "archive-days", "AGON_ARCHIVE_DAYS", "never", "`days` after which events and receipts of an ended run are archived (AGON_ARCHIVE_DAYS; default: never)")
 	drop = a.daysFlag(cmd, "drop-archive-days", "", "never", "`days` after which archived events and receipts go for good (default: never)")
 	storeFlag(cmd)

@@ -60,7 +60,7 @@ func collect(ctx context.Context, o kit.Options, c cli.CollectOptions) (r *gc.Re
 	if err != nil {
 		return nil, err
 	}
-	return gc.Collect(ctx, gc.Config{Store: st, Blobs: blobs, Now: time.Now(), Grace: c.Grace, Evidence: c.KeepEvidence, Archive: c.Archive, DropArchive: c.DropArchive, DryRun: c.DryRun})
+	return gc.Collect(ctx, gc.Config{Store: st, Blobs: blobs, Now: time.Now(), Grace: c.Grace, Evidence: c.KeepEvidence, Output: c.KeepOutput, Archive: c.Archive, DropArchive: c.DropArchive, DryRun: c.DryRun})
 }
 
 // openOrShare locks a data directory, or shares it (beside) with the server that has it.

@@ -80,6 +80,11 @@ func (s noSession) Close() error               { return nil }
 
 // play makes the attempt, and says how many boxes were left open.
 func (w *world) play(ctx context.Context) (a *validator.Attempt, open int) {
+	p, d := w.player()
+	return p.Play(ctx, w.c.job()), d.Open()
+}
+
+func (w *world) player() (*validator.Player, *fake.Driver) {
 	if w.exec == nil {
 		w.exec = w.c.Behave
 	}
@@ -103,8 +108,7 @@ func (w *world) play(ctx context.Context) (a *validator.Attempt, open int) {
 		},
 		Exec: func(ctx context.Context, b *fake.Box, cmd sandbox.Cmd) sandbox.Exit { return w.exec(ctx, b, cmd) },
 	})
-	p := &validator.Player{Driver: d, Gateway: w, Kinds: map[string]kind.Kind{w.c.Kind.Name(): w.c.Kind}, Trees: w, Now: time.Now, Tools: w.c.Tools}
-	return p.Play(ctx, w.c.job()), d.Open()
+	return &validator.Player{Driver: d, Gateway: w, Kinds: map[string]kind.Kind{w.c.Kind.Name(): w.c.Kind}, Trees: w, Now: time.Now, Tools: w.c.Tools}, d
 }
 
 // injection is one failure and whose fault it must be.

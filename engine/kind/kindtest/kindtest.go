@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -50,6 +52,28 @@ func Run(t *testing.T, c Case) {
 	t.Run("check", func(t *testing.T) { check(t, c) })
 	t.Run("plan", func(t *testing.T) { plan(t, c) })
 	t.Run("faults", func(t *testing.T) { faults(t, c) })
+	if k, ok := c.Kind.(kind.Printed); ok {
+		t.Run("printed", func(t *testing.T) { printed(t, c, k) })
+	}
+}
+
+// printed judges a record with what boxes printed and without it: operators remove that first.
+func printed(t *testing.T, c Case, k kind.Printed) {
+	w := &world{c: c}
+	a, _ := w.play(t.Context())
+	p, _ := w.player()
+	judge := func(files map[string][]byte) string {
+		s, err := p.Judge(t.Context(), c.Kind.Name(), c.job().Run, 1, agon.Record{Outcome: a.Outcome, Files: files})
+		return fmt.Sprintf("%+v, %v", s, err)
+	}
+	less := maps.Clone(a.Files)
+	maps.DeleteFunc(less, func(name string, _ []byte) bool { return k.Prints(name) })
+	if len(less) == len(a.Files) {
+		t.Errorf("of %v no file is what boxes printed", slices.Sorted(maps.Keys(a.Files)))
+	}
+	if with, without := judge(a.Files), judge(less); with != without {
+		t.Errorf("with what boxes printed it judges %s, without %s", with, without)
+	}
 }
 
 func refuses(fs []agon.Finding) bool {

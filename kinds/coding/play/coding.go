@@ -43,6 +43,9 @@ func New(cfg Config) *Kind { return &Kind{cfg: cfg} }
 // Name returns "coding".
 func (k *Kind) Name() string { return Name }
 
+// Prints implements kind.Printed: graders read the patch.
+func (k *Kind) Prints(path string) bool { return path == FileStdout || path == FileStderr }
+
 // Scorer returns the version of the judge.
 func (k *Kind) Scorer() string { return scorer }
 

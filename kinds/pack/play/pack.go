@@ -77,6 +77,9 @@ func New(cfg Config) *Kind {
 // Name returns "pack".
 func (k *Kind) Name() string { return Name }
 
+// Prints implements kind.Printed: judges read the episode.
+func (k *Kind) Prints(path string) bool { return path == FileLog }
+
 // Scorer names the grading code and the judge.
 func (k *Kind) Scorer() string {
 	name := scorerByModel

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -68,7 +69,7 @@ func (b *Backend) episode(ctx context.Context, p *play) (kindpack.Episode, error
 }
 
 // evidenceLimits bound what an attempt left, as it is read here.
-var evidenceLimits = blob.TreeLimits{Files: 100, FileBytes: 8 << 20, Bytes: 32 << 20}
+var evidenceLimits = blob.TreeLimits{Files: 100, FileBytes: 8 << 20, Bytes: 32 << 20, Spare: (*kindpack.Kind)(nil).Prints}
 
 // evidence returns the files that an attempt left, if the public may read them.
 func (b *Backend) evidence(ctx context.Context, d agon.Digest) (map[string][]byte, error) {
@@ -90,7 +91,12 @@ func (b *Backend) evidence(ctx context.Context, d agon.Digest) (map[string][]byt
 type publicBlobs struct{ b *Backend }
 
 func (p publicBlobs) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
-	return p.b.cfg.Platform.Blob(ctx, anybody, d)
+	b, err := p.b.cfg.Platform.Blob(ctx, anybody, d)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status == http.StatusNotFound {
+		return nil, fmt.Errorf("%w: %w", blob.ErrNotFound, err)
+	}
+	return b, err
 }
 
 func (p publicBlobs) Put(context.Context, []byte) (agon.Digest, error) {

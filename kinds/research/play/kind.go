@@ -80,6 +80,9 @@ func New(cfg Config) *Kind {
 // Name returns "research".
 func (k *Kind) Name() string { return Name }
 
+// Prints implements kind.Printed: judges read what was observed.
+func (k *Kind) Prints(path string) bool { return path == LogFile }
+
 // Scorer returns the version of replaying and judging.
 func (k *Kind) Scorer() string { return scorer }
 

@@ -338,7 +338,7 @@ func (b *Backend) trajectoryLink(w http.ResponseWriter, r *http.Request, s *clie
 	if !ok {
 		return
 	}
-	if _, err := b.cfg.Platform.Blob(r.Context(), anybody, log.Digest); err != nil {
+	if _, err := b.cfg.Platform.Blob(r.Context(), anybody, log.digest()); err != nil {
 		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "This trajectory is not public yet")
 		return
 	}
@@ -364,7 +364,7 @@ func (b *Backend) uploaded(w http.ResponseWriter, run, problem, submission strin
 		b.broken(w, "read evaluation run", err)
 		return logFile{}, false
 	}
-	if log := x.Logs[problem]; found && x.Done && log.Digest != "" && (submission == "" || x.Submission == submission) {
+	if log := x.Logs[problem]; found && x.Done && log.digest() != "" && (submission == "" || x.Submission == submission) {
 		return log, true
 	}
 	return no()
@@ -376,7 +376,7 @@ func (b *Backend) trajectory(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	body, err := b.cfg.Platform.Blob(r.Context(), anybody, log.Digest)
+	body, err := b.cfg.Platform.Blob(r.Context(), anybody, log.digest())
 	if err != nil {
 		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "This trajectory is not public yet")
 		return

@@ -68,7 +68,16 @@ type report struct {
 type logFile struct {
 	Key    string      `json:"key"`
 	Bytes  int64       `json:"bytes"` // that were announced
-	Digest agon.Digest `json:"digest,omitempty"`
+	Digest agon.Digest `json:"digest,omitempty"` // of documents of older programs
+	Sum    []byte      `json:"sum,omitempty"`    // of the bytes: unlike a digest it keeps them from no collection
+}
+
+// digest is what was uploaded; "" where nothing was.
+func (l logFile) digest() agon.Digest {
+	if len(l.Sum) > 0 {
+		return agon.Digest(agon.DigestPrefix + hex.EncodeToString(l.Sum))
+	}
+	return l.Digest
 }
 
 var statuses = []string{"PENDING", "RUNNING", "SUCCESS", "FAILED", "SKIPPED", "TIMED_OUT"}
@@ -416,8 +425,9 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "BAD_UPLOAD", "want the %d gzip bytes that were announced", log.Bytes)
 		return
 	}
-	log.Digest = agon.Sum(body)
-	if err := b.cfg.Platform.PutBlob(r.Context(), platform.Caller{Hotkey: run.Validator}, run.Lease, log.Digest, body); err != nil {
+	sum := sha256.Sum256(body)
+	log.Sum = sum[:]
+	if err := b.cfg.Platform.PutBlob(r.Context(), platform.Caller{Hotkey: run.Validator}, run.Lease, log.digest(), body); err != nil {
 		b.broken(w, "upload", err)
 		return
 	}
@@ -504,7 +514,7 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 		res.Reason = plain.Head(plain.Line(in.Failure), 500)
 	}
 	for _, p := range run.Problems {
-		if d := run.Logs[p].Digest; d != "" && !slices.Contains(res.Uploads, d) {
+		if d := run.Logs[p].digest(); d != "" && !slices.Contains(res.Uploads, d) {
 			res.Uploads = append(res.Uploads, d)
 		}
 	}
