@@ -233,4 +233,3 @@ func markArchives(ctx context.Context, c Config, add func([32]byte)) error {
 	}
 	return nil
 }
-

@@ -67,7 +67,7 @@ type report struct {
 
 type logFile struct {
 	Key    string      `json:"key"`
-	Bytes  int64       `json:"bytes"` // that were announced
+	Bytes  int64       `json:"bytes"`            // that were announced
 	Digest agon.Digest `json:"digest,omitempty"` // of documents of older programs
 	Sum    []byte      `json:"sum,omitempty"`    // of the bytes: unlike a digest it keeps them from no collection
 }
