@@ -44,7 +44,8 @@ type follower struct {
 
 	log   *slog.Logger
 	now   func() time.Time
-	apart atomic.Bool // the clock here is not the leader's: nothing is answered here
+	away  atomic.Value // string: the leader that was not reached when it was last asked for its clock
+	apart atomic.Bool  // the clock here is not the leader's: nothing is answered here
 }
 
 // newFollower starts a follower. d is the leader's data directory, not locked.
@@ -170,14 +171,17 @@ func (f *follower) compareClocks(ctx context.Context) {
 	if u == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, clockEvery/2)
+	asked, cancel := context.WithTimeout(ctx, clockEvery/2)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(pathLive).String(), nil)
+	r, err := http.NewRequestWithContext(asked, http.MethodGet, u.JoinPath(pathLive).String(), nil)
 	if err != nil {
 		return
 	}
 	sent := f.now()
 	resp, err := f.leader.base.RoundTrip(r)
+	if ctx.Err() == nil {
+		f.reaches(ctx, u, err)
+	}
 	if err != nil {
 		return
 	}
@@ -187,6 +191,28 @@ func (f *follower) compareClocks(ctx context.Context) {
 		return
 	}
 	by := max(sent.Sub(theirs.Add(time.Second)), theirs.Sub(f.now()))
+	f.compared(ctx, u, by)
+}
+
+// reaches notes whether the leader was reached. A client hears only that it does not answer: a
+// certificate without its name, or of an authority that is not trusted here, stands in the log.
+func (f *follower) reaches(ctx context.Context, u *url.URL, err error) {
+	away := ""
+	if err != nil {
+		away = u.String()
+	}
+	if was, _ := f.away.Swap(away).(string); was == away {
+		return
+	}
+	if err != nil {
+		f.log.WarnContext(ctx, "the server that leads is not reached from here", "leader", u.String(), "err", err)
+	} else {
+		f.log.InfoContext(ctx, "the server that leads is reached again", "leader", u.String())
+	}
+}
+
+// compared notes by how much the clocks differ.
+func (f *follower) compared(ctx context.Context, u *url.URL, by time.Duration) {
 	apart := by > apartMost
 	if f.apart.Swap(apart) == apart {
 		return

@@ -1,8 +1,10 @@
 package roles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -108,5 +110,31 @@ func TestFollowerWithAnotherClock(t *testing.T) {
 	f.compareClocks(t.Context())
 	if !f.apart.Load() {
 		t.Error("the clocks are taken for the same though nobody compared them")
+	}
+}
+
+// A client hears only that the leader does not answer. The log of the server that it asked says why,
+// once for each leader.
+func TestFollowerSaysWhyTheLeaderIsAway(t *testing.T) {
+	var log bytes.Buffer
+	f := &follower{leader: &leaderAt{base: &http.Transport{}}, log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	stranger.StartTLS()
+	defer stranger.Close()
+	back := httptest.NewServer(http.NotFoundHandler())
+	defer back.Close()
+	for _, at := range []string{gone.URL, stranger.URL, back.URL} {
+		f.leader.set(at)
+		for range 2 {
+			f.compareClocks(t.Context())
+		}
+	}
+	f.leader.idle()
+	said := log.String()
+	if strings.Count(said, "not reached from here") != 2 || strings.Count(said, "reached again") != 1 || !strings.Contains(said, "connection refused") || !strings.Contains(said, "unknown authority") {
+		t.Errorf("the log says\n%s", said)
 	}
 }
