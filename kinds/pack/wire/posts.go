@@ -31,7 +31,8 @@ type posts struct {
 // Bounds of what is kept of posts.
 const (
 	maxScores    = 20_000
-	maxOf        = 2_000 // reports of one validator
+	maxLogs      = 20_000
+	maxOf        = 2_000 // reports of one validator, and archives
 	beatEvery    = time.Minute
 	uploadPrefix = "upload."
 	archiveExt   = ".tar.gz"

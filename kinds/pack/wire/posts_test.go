@@ -379,6 +379,37 @@ func TestUploads(t *testing.T) {
 	}
 }
 
+// Whose archive goes: a validator that sends many pushes out its own.
+func TestSurplusOfUploads(t *testing.T) {
+	p := &posts{}
+	add := func(validator string, n int, size int64) {
+		for range n {
+			p.logs, p.held = append(p.logs, &upload{Validator: validator, Size: size}), p.held+size
+		}
+	}
+	want := func(what, validator string, most int64, want int) {
+		t.Helper()
+		if got := p.surplus(validator, most); got != want {
+			t.Errorf("%s: %d goes, want %d", what, got, want)
+		}
+	}
+	add("one", 3, 10)
+	want("room", "one", 30, -1)
+	want("too many bytes", "one", 29, 0)
+	add("two", maxOf, 1)
+	want("as many as it may have", "two", 1<<30, -1)
+	add("two", 1, 1)
+	want("one more", "two", 1<<30, 3)
+	want("of another", "one", 1<<30, -1)
+	for i := range 9 {
+		add(fmt.Sprint("v", i), maxOf, 1)
+	}
+	want("too many", "v8", 1<<30, 0)
+	p = &posts{}
+	add("one", 1, 10)
+	want("one alone, too large", "one", 5, -1)
+}
+
 // Archives that an older program kept as files are taken over with the documents that name them;
 // a file that no document names is of a crash. One whose file is gone is answered as any unknown.
 func TestTakenOverUploads(t *testing.T) {

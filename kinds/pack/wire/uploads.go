@@ -226,14 +226,35 @@ func (b *Backend) keep(ctx context.Context, u *upload, archive []byte) error {
 	b.posts.mu.Lock()
 	defer b.posts.mu.Unlock()
 	b.posts.logs, b.posts.held = append(b.posts.logs, u), b.posts.held+u.Size
-	for b.posts.held > b.cfg.Keep && len(b.posts.logs) > 1 {
-		old := b.posts.logs[0]
+	for i := b.posts.surplus(u.Validator, b.cfg.Keep); i >= 0; i = b.posts.surplus(u.Validator, b.cfg.Keep) {
+		old := b.posts.logs[i]
 		if err := b.dir.Remove(old.ID); err != nil {
 			return err
 		}
-		b.posts.logs, b.posts.held = b.posts.logs[1:], b.posts.held-old.Size
+		b.posts.logs, b.posts.held = slices.Delete(b.posts.logs, i, i+1), b.posts.held-old.Size
 	}
 	return nil
+}
+
+// surplus is the place of an archive that is to go after one of a validator came; -1: none. Of too
+// many of its own its oldest goes, of too many or too large ones anybody's. The caller holds mu.
+func (p *posts) surplus(validator string, most int64) int {
+	own, oldest := 0, -1
+	for i, u := range p.logs {
+		if u.Validator != validator {
+			continue
+		}
+		if own++; oldest < 0 {
+			oldest = i
+		}
+	}
+	switch {
+	case own > maxOf:
+		return oldest
+	case len(p.logs) > maxLogs || p.held > most && len(p.logs) > 1:
+		return 0
+	}
+	return -1
 }
 
 // store puts an archive to the other bytes, at its validator's quota, and names it.
