@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs deploy/chart on a real Kubernetes of one node and plays an arena in its pods, while
 # validators are scaled from 1 to 3 to 0 and the servers are rolled. API server, scheduler,
-# controllers, kube-proxy, kubelet, kubectl and helm are built from the module proxy; etcd,
-# containerd, runc and the network plugins are Debian's. All of it runs in namespaces of its own
+# controllers, kube-proxy, kubelet, kubectl and helm are built from the module proxy, KEDA's form of
+# its objects is read there; etcd, containerd, runc and the network plugins are Debian's. All of it runs in namespaces of its own
 # (mounts, network, processes) and ends with them. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,15 +33,19 @@ go build -C interop/kube -ldflags '-s -w' -o "$tools/pause" ./pause
 go test -C interop/kube -c -o "$tools/kube.test" .
 [ -e dist/agon-kube.tar ] && [ "${KUBE_IMAGE_KEEP:-0}" != 0 ] || { TAG=agon.test/agon:kube scripts/image.sh && mv dist/agon-image.tar dist/agon-kube.tar; }
 
+keda=$(go mod download -json github.com/kedacore/keda/v2@v2.17.2 | jq -er .Dir)/config/crd/bases/keda.sh_scaledobjects.yaml
+sha256sum --check --quiet <<<"e0975e421cc9ff171ffd374057afd1507d9355cf6de590844a843ab4ae664416  $keda"
+
 KUBE_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/agon-kube-XXXXXX")
 KUBE_CGROUP=/agon-kube-$$
 export KUBE_POSTGRES KUBE_DIR KUBE_CGROUP KUBE_VERSION=$version KUBE_CONTROL=$tools/control KUBE_HELM=$tools/helm KUBE_PAUSE=$tools/pause KUBE_AGON=$PWD/bin/agon \
-	KUBE_IMAGE=$PWD/dist/agon-kube.tar KUBE_CHART=$PWD/deploy/chart KUBE_SAMPLES=$PWD/kinds/coding/data/samples
+	KUBE_KEDA=$keda KUBE_HOSTS=$KUBE_DIR/hosts KUBE_IMAGE=$PWD/dist/agon-kube.tar KUBE_CHART=$PWD/deploy/chart KUBE_SAMPLES=$PWD/kinds/coding/data/samples
 chmod 711 "$KUBE_DIR"
 # A kubelet wants its cgroup in each hierarchy; those of pods stand below it.
 hierarchies=$(awk '$3 == "cgroup" || $3 == "cgroup2" {print $2}' /proc/mounts)
 for h in $hierarchies; do mkdir -p "$h$KUBE_CGROUP"; done
 points=(/var/lib/kubelet /var/lib/cni)
+cp /etc/hosts "$KUBE_HOSTS"
 mkdir -p "${points[@]}" "$KUBE_DIR/kubelet" # what is mounted there is seen inside of the namespace only
 end() {
 	if [ "${KUBE_KEEP:-0}" = 0 ]; then rm -rf "$KUBE_DIR"; else say "logs are in $KUBE_DIR"; fi
@@ -54,6 +58,7 @@ unshare --mount --net --pid --fork --kill-child --mount-proc bash -euc '
 	mount --make-rshared /
 	mount --bind "$KUBE_DIR/kubelet" /var/lib/kubelet
 	mount --make-shared /var/lib/kubelet
+	mount --bind "$KUBE_HOSTS" /etc/hosts
 	for dir in /run /var/log /var/lib/cni; do mount -t tmpfs tmpfs $dir; done
 	for key in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
 		file=$KUBE_DIR/sysctl-$(echo "${key%=*}" | tr / -)

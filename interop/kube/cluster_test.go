@@ -49,6 +49,7 @@ type cluster struct {
 	dir     string
 	control string
 	api     *kubernetes.Clientset // of the administrator
+	ca      string                // the authority that agon trusts; "": none
 }
 
 // start starts a program that runs until the test ends, its output in NAME.log.
@@ -130,7 +131,7 @@ func (c *cluster) run(args ...string) string {
 func (c *cluster) try(input string, args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin = strings.NewReader(input)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.dir, "admin.conf"), "HOME="+c.dir)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.dir, "admin.conf"), "HOME="+c.dir, "AGON_CA="+c.ca)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -210,7 +211,7 @@ func up(t *testing.T, dir string) *cluster {
 		"--bind-address="+node, "--advertise-address="+node, "--cert-dir="+filepath.Join(dir, "apiserver"))
 	c.wait("the API server", 5*time.Minute, func() error { return c.api.RESTClient().Get().AbsPath("/readyz").Do(context.Background()).Error() })
 	c.start("kube-controller-manager", c.control, "kube-controller-manager", "--kubeconfig="+configs["kube-controller-manager"], "--leader-elect=false",
-		"--use-service-account-credentials=true", "--service-account-private-key-file="+private, "--cert-dir="+filepath.Join(dir, "manager"))
+		"--use-service-account-credentials=true", "--horizontal-pod-autoscaler-sync-period=2s", "--service-account-private-key-file="+private, "--cert-dir="+filepath.Join(dir, "manager"))
 	c.start("kube-scheduler", c.control, "kube-scheduler", "--kubeconfig="+configs["kube-scheduler"], "--leader-elect=false", "--cert-dir="+filepath.Join(dir, "scheduler"))
 	c.start("kube-proxy", c.control, "kube-proxy", "--config="+c.write("proxy.yaml", fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

@@ -42,11 +42,13 @@ micros = 2000000
 calls = 200
 `
 
-// serverValues are two servers over one database and one volume.
+// serverValues are two servers with TLS over one database and one volume.
 const serverValues = `
 image: {repository: agon.test/agon, tag: kube, pullPolicy: Never}
+tls: {caSecret: agon-ca, mutual: true}
 server:
   replicas: 2
+  tlsSecret: agon-tls
   arena: |
 %s
   store: {existingSecret: agon-db}
@@ -58,10 +60,11 @@ networkPolicy: {to: [{ipBlock: {cidr: %s/32}}]}
 // validatorValues are validators in a namespace of their own.
 const validatorValues = `
 image: {repository: agon.test/agon, tag: kube, pullPolicy: Never}
+tls: {caSecret: agon-ca}
 server: {enabled: false}
 validators:
   enabled: true
-  url: http://arena-server.agon:8900
+  url: ` + serverURL + `
   boxes: 1
   isolation: %s
   wallet: {existingSecret: agon-wallet, name: val, hotkey: default}
@@ -69,6 +72,9 @@ validators:
   resources: {requests: {cpu: 10m, memory: 64Mi, ephemeral-storage: null}, limits: {memory: 4Gi}}
 networkPolicy: {to: [{podSelector: {}}]}
 `
+
+// serverURL is where everybody reaches the servers.
+const serverURL = "https://arena-server.agon.svc:8900"
 
 // TestPlay installs the chart, plays in pods while validators come and go and servers are
 // rolled, and looks at what came of it.
@@ -79,14 +85,16 @@ func TestPlay(t *testing.T) {
 	t.Log("the node is ready")
 	a.database()
 	a.volume()
+	a.authority("agon", "boxes")
 	a.install("arena", "agon", fmt.Sprintf(serverValues, indented(arenaFile), node))
 	c.kubectl("-n", "agon", "rollout", "status", "statefulset/arena-server", "--timeout=10m")
-	a.url = "http://" + c.service("arena-server", "agon") + ":8900"
-	t.Log("two servers answer")
+	a.url = serverURL
+	a.known("arena-server.agon.svc", c.service("arena-server", "agon"))
+	a.each()
+	t.Log("two servers answer, each by its name")
 
 	a.operator = filepath.Join(dir, "volume", "wallets")
 	a.wallet("val", true)
-	c.kubectl("create", "namespace", "boxes")
 	c.kubectl("label", "namespace", "boxes", "pod-security.kubernetes.io/enforce=privileged")
 	c.kubectl("-n", "boxes", "create", "secret", "generic", "agon-wallet", "--from-file=hotkey="+filepath.Join(a.wallets(), "val", "hotkeys", "default"),
 		"--from-file=coldkeypub.txt="+filepath.Join(a.wallets(), "val", "coldkeypub.txt"))
@@ -104,6 +112,7 @@ func TestPlay(t *testing.T) {
 	was := a.look()
 	c.kubectl("-n", "agon", "rollout", "restart", "statefulset/arena-server")
 	c.kubectl("-n", "agon", "rollout", "status", "statefulset/arena-server", "--timeout=10m")
+	a.each()
 	t.Logf("three validators play; servers were rolled: %d runs scored before, %d after", was.Runs.Scored, a.look().Runs.Scored)
 	a.submit("repair-again")
 	a.decided()
@@ -115,6 +124,8 @@ func TestPlay(t *testing.T) {
 	a.install("play", "boxes", fmt.Sprintf(validatorValues, "gvisor"), "--set", "validators.replicas=1")
 	a.decided()
 	a.accepted()
+	a.covered()
+	a.scaled()
 	end := a.look()
 	t.Logf("at the end: %s", end.raw)
 	if end.Runs.Failed != 0 || end.Runs.Scored == 0 {
@@ -129,6 +140,7 @@ type arena struct {
 	url      string // of the servers
 	operator string // wallets of the servers' volume
 	names    int
+	client   *http.Client // that trusts the servers' authority
 	waiting  sync.WaitGroup
 	mu       sync.Mutex // guards failed
 	failed   []error
@@ -271,7 +283,7 @@ type overview struct {
 }
 
 func (a *arena) read() (o overview, err error) {
-	r, err := http.Get(a.url + "/v1/overview")
+	r, err := a.client.Get(a.url + "/v1/overview")
 	if err != nil {
 		return o, err
 	}
