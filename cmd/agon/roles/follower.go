@@ -246,7 +246,7 @@ func (f *follower) proxy() http.Handler {
 			notReady(w, "this server does not lead any more")
 			return
 		}
-		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		if streams(r) {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a stream outlives the server's write timeout
 		}
 		p.ServeHTTP(w, r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type front struct {
 	done     chan error
 	role     atomic.Pointer[http.Handler] // nil: between two roles
 	draining atomic.Bool
+	serving  context.Context // until the server begins to end
+	ends     context.CancelFunc
 	waiting  atomic.Int64
 }
 
@@ -78,6 +81,7 @@ func openFront(o kit.Options) (*front, error) {
 		return nil, err
 	}
 	f := &front{addr: ln.Addr().String(), scheme: o.TLS.Scheme(), done: make(chan error, 1)}
+	f.serving, f.ends = context.WithCancel(context.Background())
 	f.http = newServer(secured(o.TLS, o.Traces.Handler(f)))
 	go func() { f.done <- f.http.Serve(o.TLS.Listener(ln, true)) }()
 	return f, nil
@@ -115,7 +119,18 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		notReady(w, "the server starts, or waits for one that leads")
 		return
 	}
+	if streams(r) {
+		ctx, stop := context.WithCancel(r.Context())
+		defer stop()
+		defer context.AfterFunc(f.serving, stop)()
+		r = r.WithContext(ctx)
+	}
 	(*h).ServeHTTP(w, r)
+}
+
+// streams says whether a request asks for events until one of its ends goes.
+func streams(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
 // wait waits until a role is shown; nil: none was.
@@ -141,9 +156,11 @@ func (f *front) wait(ctx context.Context) *http.Handler {
 }
 
 // drain says that the server ends, and waits for the requests under way: those
-// that wait for work end at once (platform.Drain), streams are cut.
+// that wait for work end at once (platform.Drain), and so do streams, whose clients
+// come back to another server. It may be called again.
 func (f *front) drain() {
 	f.draining.Store(true)
+	f.ends()
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
 	if err := f.http.Shutdown(ctx); err != nil && !errors.Is(err, http.ErrServerClosed) {
