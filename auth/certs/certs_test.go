@@ -128,6 +128,14 @@ func TestIssue(t *testing.T) {
 	if p.Leaf.NotAfter.After(a.cert.NotAfter) || len(p.Leaf.ExtKeyUsage) != 1 {
 		t.Errorf("until %s, usage %v", p.Leaf.NotAfter, p.Leaf.ExtKeyUsage)
 	}
+	// One certificate for servers whose names begin with their pods'.
+	pem, key, err := a.Issue("server", []string{"*.peers.agon.svc"}, life(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = tls.X509KeyPair(pem, key); err != nil || p.Leaf.VerifyHostname("server-1.peers.agon.svc") != nil || p.Leaf.VerifyHostname("a.server-1.peers.agon.svc") == nil {
+		t.Errorf("%v, for %v", err, p.Leaf.DNSNames)
+	}
 	for _, host := range []string{"", "a b", "a/b", "a:1", "u@h"} {
 		if _, _, err := a.Issue("x", []string{host}, life(time.Hour)); err == nil {
 			t.Errorf("host %q is taken", host)
