@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -90,5 +92,45 @@ func (a *arena) each() {
 		if err != nil || r.StatusCode != http.StatusOK {
 			a.t.Errorf("server %s: %s, %v, %.300s", pod.Name, r.Status, err, b)
 		}
+	}
+}
+
+// rolled replaces the servers one by one, while somebody asks them all the time, each time by a new
+// connection: none of the requests may fail.
+func (a *arena) rolled() {
+	a.t.Helper()
+	rolling, stop := context.WithCancel(context.Background())
+	defer stop()
+	asked, slowest, failed := 0, time.Duration(0), []error(nil)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		t := a.transport("")
+		t.DisableKeepAlives = true
+		c := &http.Client{Transport: t, Timeout: 30 * time.Second}
+		for ; rolling.Err() == nil; asked++ {
+			began := time.Now()
+			r, err := c.Get(a.url + "/v1/overview")
+			if err == nil {
+				_, err = io.Copy(io.Discard, r.Body)
+				_ = r.Body.Close()
+				if err == nil && r.StatusCode != http.StatusOK {
+					err = fmt.Errorf("%s", r.Status)
+				}
+			}
+			took := time.Since(began)
+			slowest = max(slowest, took)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("after %s: %w", took, err))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	a.kubectl("-n", "agon", "rollout", "restart", "statefulset/arena-server")
+	a.kubectl("-n", "agon", "rollout", "status", "statefulset/arena-server", "--timeout=10m")
+	stop()
+	asking.Wait()
+	a.t.Logf("while the servers were rolled %d of %d requests failed, the slowest took %s", len(failed), asked, slowest)
+	for _, err := range failed[:min(5, len(failed))] {
+		a.t.Errorf("while the servers were rolled: %v", err)
 	}
 }
