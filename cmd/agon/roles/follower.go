@@ -270,8 +270,8 @@ type leaderAt struct {
 	base *http.Transport
 }
 
-// patience is how long a request waits for a leader.
-const patience = 8 * time.Second
+// patience is how long a request waits for a leader: one that ends keeps the lead while it drains.
+const patience = drainFor + 2*time.Second
 
 func (l *leaderAt) set(address string) {
 	if u, err := url.Parse(address); err == nil {

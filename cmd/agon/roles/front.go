@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	pathReady = "/readyz"
 	// drainFor is how long requests under way have to end after SIGTERM.
 	drainFor = 10 * time.Second
+	// unusedFor is how long a connection has then to begin a request.
+	unusedFor = time.Second
 )
 
 // front is the listener of a process that is one of several servers: what
@@ -33,6 +36,8 @@ type front struct {
 	serving  context.Context // until the server begins to end
 	ends     context.CancelFunc
 	waiting  atomic.Int64
+	mu       sync.Mutex
+	unused   map[net.Conn]struct{} // connections of which no request has come yet; guarded by mu
 }
 
 // newServer is an HTTP server with agon's limits.
@@ -83,6 +88,8 @@ func openFront(o kit.Options) (*front, error) {
 	f := &front{addr: ln.Addr().String(), scheme: o.TLS.Scheme(), done: make(chan error, 1)}
 	f.serving, f.ends = context.WithCancel(context.Background())
 	f.http = newServer(secured(o.TLS, o.Traces.Handler(f)))
+	f.unused = map[net.Conn]struct{}{}
+	f.http.ConnState = f.connState
 	go func() { f.done <- f.http.Serve(o.TLS.Listener(ln, true)) }()
 	return f, nil
 }
@@ -155,6 +162,27 @@ func (f *front) wait(ctx context.Context) *http.Handler {
 	}
 }
 
+// connState keeps unused.
+func (f *front) connState(c net.Conn, s http.ConnState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s == http.StateNew {
+		f.unused[c] = struct{}{}
+	} else {
+		delete(f.unused, c)
+	}
+}
+
+// closeUnused ends connections of which no request has come. Callers keep such in reserve; the
+// server would wait for them longer than for any request.
+func (f *front) closeUnused() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.unused {
+		_ = c.Close() // it had nothing to say
+	}
+}
+
 // drain says that the server ends, and waits for the requests under way: those
 // that wait for work end at once (platform.Drain), and so do streams, whose clients
 // come back to another server. It may be called again.
@@ -163,6 +191,7 @@ func (f *front) drain() {
 	f.ends()
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
+	defer time.AfterFunc(unusedFor, f.closeUnused).Stop()
 	if err := f.http.Shutdown(ctx); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		f.http.Close()
 	}

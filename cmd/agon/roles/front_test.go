@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 )
@@ -71,4 +72,39 @@ func TestDrainEndsStreams(t *testing.T) {
 	}
 	<-ended
 	f.drain() // again
+}
+
+// A connection that no request has come by is closed while a server ends; one that is used stays.
+func TestDrainClosesUnusedConnections(t *testing.T) {
+	f, err := openFront(testOptions(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.drain()
+	f.show(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	unused, used := dial(), dial() // the server takes them in this order
+	answers := bufio.NewReader(used)
+	ask := func() {
+		t.Helper()
+		fmt.Fprintf(used, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		r, err := http.ReadResponse(answers, nil)
+		if err != nil || r.StatusCode != http.StatusNoContent {
+			t.Fatalf("%+v %v", r, err)
+		}
+	}
+	ask()
+	f.closeUnused()
+	if n, err := unused.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("it is open: %d bytes, %v", n, err)
+	}
+	ask()
 }
