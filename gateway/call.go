@@ -327,15 +327,16 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	if c.rt.stream != nil {
 		marks = "" // its events are not OpenAI's
 	}
-	buf := make([]byte, 32<<10)
+	buf, n := a.body[:cap(a.body)], len(a.body)
 	var err error
 	for first := true; err == nil; first = false {
-		p := a.body
 		if !first {
-			var n int
+			if n == len(buf) && n < mostBuffer {
+				buf = make([]byte, 2*n)
+			}
 			n, err = reply.Body.Read(buf)
-			p = buf[:n]
 		}
+		p := buf[:n]
 		total += int64(len(p))
 		sum.Write(p)
 		kept = append(kept, p[:min(len(p), keepStream-len(kept))]...)

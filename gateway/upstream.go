@@ -209,10 +209,15 @@ func (c *call) try(t *target) (*answer, *provider.Failure) {
 	return a, nil
 }
 
+// Bytes of a stream are read into a buffer of leastBuffer, and into one of twice the size, up
+// to mostBuffer, after each that was full: most streams come in small pieces, and thousands
+// may be open.
+const leastBuffer, mostBuffer = 2 << 10, 32 << 10
+
 // readFirst waits for the first bytes of a stream.
 func (a *answer) readFirst() *provider.Failure {
 	a.rest = true
-	a.body = make([]byte, 32<<10)
+	a.body = make([]byte, leastBuffer)
 	n, err := 0, error(nil)
 	for n == 0 && err == nil {
 		n, err = a.reply.Body.Read(a.body)

@@ -3,7 +3,7 @@
 // books, and bifrost core behind a front of twenty lines. Every part is a
 // process of its own on loopback; the upstream is a dummy.
 //
-//	go run . [-for 5s] [-calls 0]
+//	go run . [-for 5s] [-calls 0] [-streams 0]
 package main
 
 import (
@@ -30,16 +30,24 @@ import (
 const replySize = 900 // bytes of text in the dummy's reply
 
 func main() {
-	role := flag.String("role", "", "internal: upstream, proxy, agon, agon-memory, bifrost")
+	role := flag.String("role", "", "internal: upstream, holding, proxy, agon, agon-memory, bifrost")
 	up := flag.String("up", "", "internal: base URL of the upstream")
 	runFor := flag.Duration("for", 5*time.Second, "time of each measurement, after a fifth of it to warm up")
 	flat := flag.Int("calls", 0, "instead: make this many calls through agon in sessions of 1,000, and watch its memory")
+	open := flag.Int("streams", 0, "instead: hold this many streams open, and watch the memory")
 	only := flag.String("only", "", "measure this one only")
 	litellm := flag.String("litellm", "", "measure LiteLLM's proxy too: its `program`")
 	flag.Parse()
 	if *role != "" {
 		if err := serve(*role, *up); err != nil {
 			fmt.Fprintln(os.Stderr, *role+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *open > 0 {
+		if err := streams(*open); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
@@ -58,6 +66,8 @@ func serve(role, up string) error {
 	switch role {
 	case "upstream":
 		h = http.HandlerFunc(upstream)
+	case "holding":
+		h = &holding{release: make(chan struct{})}
 	case "proxy":
 		p, err := newProxy(up)
 		if err != nil {
@@ -262,6 +272,7 @@ func measure(d time.Duration, flat int, only, litellm string) error {
 	fmt.Println("| part | JSON c=1 p50 | added | p99 | JSON c=64 req/s | p99 | SSE c=1 p50 | SSE c=64 req/s | p99 | RSS |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	medians, rates := map[string]time.Duration{}, map[string]float64{} // of one caller, of 64
+	var later strings.Builder // below the table
 	roles := []string{"direct", "proxy", "agon-memory", "agon", "bifrost"}
 	if litellm != "" {
 		roles = append(roles, "litellm")
@@ -313,10 +324,19 @@ func measure(d time.Duration, flat int, only, litellm string) error {
 			}
 		}
 		fmt.Printf("| %s | %d MB |\n", strings.Join(row, " | "), p.rss())
+		if role == "agon" {
+			half := rates["agon JSON"] / 2
+			times, err := p.paced(64, half, d)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&later, "BenchmarkHalf 1 %.0f calls/s %s p99-ms\n", half, strings.TrimSuffix(ms(times[len(times)*99/100]), " ms"))
+		}
 		if p != up {
 			p.stop()
 		}
 	}
+	fmt.Print(later.String())
 	if only == "" {
 		fmt.Printf("BenchmarkJSON 1 %.3f x-proxy\nBenchmarkSSE 1 %.3f x-proxy\nBenchmarkDurable 1 %.3f added-ms\n", rates["agon JSON"]/rates["proxy JSON"],
 			rates["agon SSE"]/rates["proxy SSE"], float64((medians["agon"]-medians["direct"]).Microseconds())/1000)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"sync"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/openai"
+	"github.com/agon-arena/agon/internal/starting"
 )
 
 func newProxy(up string) (http.Handler, error) {
@@ -77,7 +77,7 @@ func newAgon(up string, durable bool) (http.Handler, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	cfg := gateway.Config{Upstreams: []provider.Upstream{u}, Prices: prices, Parallel: 256}
+	cfg := gateway.Config{Upstreams: []provider.Upstream{u}, Prices: prices, Parallel: perSession}
 	if durable {
 		dir, err := os.MkdirTemp("", "agon-bench-")
 		if err != nil {
@@ -91,7 +91,7 @@ func newAgon(up string, durable bool) (http.Handler, string, error) {
 			return nil, "", err
 		}
 	}
-	debug.SetGCPercent(300) // as agon gateway does when it serves
+	starting.Roomy() // as agon gateway does when it serves
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return nil, "", err

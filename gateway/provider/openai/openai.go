@@ -119,6 +119,7 @@ func New(c Config) (*Upstream, error) {
 			MaxIdleConnsPerHost:    64,
 			IdleConnTimeout:        time.Minute,
 			ForceAttemptHTTP2:      true,
+			WriteBufferSize:        1 << 10, // of each connection; a longer request is written as it stands
 			// The client gets the provider's bytes; nothing may unpack them on the way.
 			DisableCompression: true,
 		}
