@@ -272,7 +272,7 @@ func measure(d time.Duration, flat int, only, litellm string) error {
 	fmt.Println("| part | JSON c=1 p50 | added | p99 | JSON c=64 req/s | p99 | SSE c=1 p50 | SSE c=64 req/s | p99 | RSS |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	medians, rates := map[string]time.Duration{}, map[string]float64{} // of one caller, of 64
-	var later strings.Builder // below the table
+	var later strings.Builder                                          // below the table
 	roles := []string{"direct", "proxy", "agon-memory", "agon", "bifrost"}
 	if litellm != "" {
 		roles = append(roles, "litellm")
