@@ -263,11 +263,13 @@ func (l *Log) write(old tlog.Tree, list []Leaf) (tlog.Tree, error) {
 func (l *Log) writeEntries(from, n int64, list []Leaf) error {
 	var b []byte
 	if k := from % tileWidth; k > 0 {
-		old, err := l.cfg.Storage.Read(tilePath(entriesTile(from-1, from)))
+		old, err := l.bundle(entriesTile(from-1, from))
 		if err != nil {
 			return fmt.Errorf("extend log: %w", err)
 		}
-		b = bytes.Clone(old)
+		for _, entry := range old {
+			b = appendEntry(b, entry)
+		}
 	}
 	for i, leaf := range list {
 		b = appendEntry(b, leaf.Entry)
@@ -398,16 +400,33 @@ func (l *Log) Entry(i int64) ([]byte, error) {
 	if i < 0 || i >= n {
 		return nil, fmt.Errorf("read entry %d: the log has %d", i, n)
 	}
-	t := entriesTile(i, n)
-	b, err := l.cfg.Storage.Read(tilePath(t))
+	list, err := l.bundle(entriesTile(i, n))
 	if err != nil {
 		return nil, fmt.Errorf("read entry %d: %w", i, err)
 	}
-	list, err := splitBundle(b, t.W)
+	return list[i%tileWidth], nil
+}
+
+// bundle reads the entries of a bundle, t.W of them. Where it is not there as it was, it has
+// become full since: a publication ended after that, or another server made it.
+func (l *Log) bundle(t tlog.Tile) ([][]byte, error) {
+	b, err := l.cfg.Storage.Read(tilePath(t))
+	if !errors.Is(err, fs.ErrNotExist) || t.W == tileWidth {
+		if err != nil {
+			return nil, err
+		}
+		return splitBundle(b, t.W)
+	}
+	full := t
+	full.W = tileWidth
+	if b, err = l.cfg.Storage.Read(tilePath(full)); err != nil {
+		return nil, err
+	}
+	list, err := splitBundle(b, tileWidth)
 	if err != nil {
 		return nil, err
 	}
-	return list[i%tileWidth], nil
+	return list[:t.W], nil
 }
 
 // Inclusion proves that leaf i is in the tree of a head.
@@ -491,11 +510,7 @@ func (l *Log) Audit(ctx context.Context, found func(what string)) error {
 	next := int64(0)
 	for from := int64(0); from < c.N; from += tileWidth {
 		t := entriesTile(from, c.N)
-		var entries [][]byte
-		b, err := l.cfg.Storage.Read(tilePath(t))
-		if err == nil {
-			entries, err = splitBundle(b, t.W)
-		}
+		entries, err := l.bundle(t)
 		if err != nil {
 			found(fmt.Sprintf("%s: %v", tilePath(t), err))
 		}
@@ -542,7 +557,7 @@ func (l *Log) Audit(ctx context.Context, found func(what string)) error {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
-		if got, err := l.cfg.Storage.Read(tilePath(t)); err != nil || !bytes.Equal(got, want) {
+		if got, err := (&tilesOf{read: l.cfg.Storage.Read, n: c.N}).tile(t); err != nil || !bytes.Equal(got, want) {
 			found(fmt.Sprintf("%s does not hold the hashes of its entries", tilePath(t)))
 		}
 	}

@@ -216,6 +216,76 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// breaks fails from its nth change on.
+type breaks struct {
+	Dir
+	after int
+}
+
+func (b *breaks) change() error {
+	if b.after--; b.after < 0 {
+		return errors.New("the disk is away")
+	}
+	return nil
+}
+
+func (b *breaks) Write(name string, data []byte, durable bool) error {
+	if err := b.change(); err != nil {
+		return err
+	}
+	return b.Dir.Write(name, data, durable)
+}
+
+func (b *breaks) Drop(name string) error {
+	if err := b.change(); err != nil {
+		return err
+	}
+	return b.Dir.Drop(name)
+}
+
+// A publication that ends after any of its steps does no harm: partial tiles are gone before
+// the head that names the full ones. The log goes on at once, with what another process has
+// published meanwhile too, and after a start.
+func TestBrokenPublication(t *testing.T) {
+	for after := 0; ; after++ {
+		dir, src := t.TempDir(), &rows{}
+		src.add(t, 600)
+		before := open(t, dir, src)
+		if _, err := before.Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		src.add(t, 500)
+		l, err := Open(t.Context(), Config{Storage: &breaks{Dir(filepath.Join(dir, "log")), after}, Source: src, Key: testKey(t, dir)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, broke := l.Publish(t.Context())
+		sound := func(l *Log) {
+			if _, err := l.Entry(599); err != nil {
+				t.Errorf("after %d changes: %v", after, err)
+			}
+			if err := l.Audit(t.Context(), func(what string) { t.Errorf("after %d changes: %s", after, what) }); err != nil {
+				t.Error(err)
+			}
+		}
+		sound(before)
+		sound(open(t, dir, src))
+		src.add(t, 1)
+		for _, l := range []*Log{before, open(t, dir, src)} { // of the first its head is an old one
+			if c, err := l.Publish(t.Context()); err != nil || c.N != 1101 {
+				t.Fatalf("after %d changes: %d entries, %v", after, c.N, err)
+			}
+			sound(l)
+		}
+		if broke == nil {
+			if after < 8 {
+				t.Errorf("a publication makes %d changes", after)
+			}
+			return
+		}
+	}
+}
+
 func flip(t *testing.T, dir, name string, at int) {
 	t.Helper()
 	p := filepath.Join(dir, filepath.FromSlash(name))

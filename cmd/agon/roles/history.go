@@ -22,8 +22,9 @@ import (
 )
 
 // openHistory opens the transparency log of a data directory: its key, and what
-// it has published, compared with the store. blobs are the platform's: a bucket keeps the log too.
-func openHistory(ctx context.Context, d *kit.Data, st *store.Store, blobs blob.Store, accept bool, log *slog.Logger) (*translog.Log, error) {
+// it has published, compared with the store. blobs are the platform's: a bucket keeps the log too,
+// until lost is closed (nil: it never is).
+func openHistory(ctx context.Context, d *kit.Data, st *store.Store, blobs blob.Store, accept bool, log *slog.Logger, lost <-chan struct{}) (*translog.Log, error) {
 	if err := finishRotation(d); err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func openHistory(ctx context.Context, d *kit.Data, st *store.Store, blobs blob.S
 	if err != nil {
 		return nil, err
 	}
-	files, err := logStorage(ctx, d, blobs)
+	files, err := logStorage(ctx, d, blobs, lost)
 	if err != nil {
 		return nil, err
 	}

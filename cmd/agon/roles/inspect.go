@@ -112,7 +112,7 @@ func inspectLog(ctx context.Context, d *kit.Data, o kit.Options, blobs blob.Stor
 	if blobs != nil {
 		st.UseArchive(archive.NewReader(blobs))
 	}
-	l, err := openHistory(ctx, d, st, blobs, false, o.Log)
+	l, err := openHistory(ctx, d, st, blobs, false, o.Log, nil)
 	if err != nil {
 		add(cli.CheckFail, "%v", err)
 		return

@@ -89,10 +89,10 @@ func TestInspect(t *testing.T) {
 			}
 			defer st.Close()
 			d := &kit.Data{Dir: work}
-			if _, err := openHistory(t.Context(), d, st, nil, false, o.Log); err == nil || !strings.Contains(err.Error(), "lacks") || !strings.Contains(err.Error(), "submission s") {
+			if _, err := openHistory(t.Context(), d, st, nil, false, o.Log, nil); err == nil || !strings.Contains(err.Error(), "lacks") || !strings.Contains(err.Error(), "submission s") {
 				t.Errorf("the log does not name what is gone: %v", err)
 			}
-			l, err := openHistory(t.Context(), d, st, nil, true, o.Log)
+			l, err := openHistory(t.Context(), d, st, nil, true, o.Log, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestRotateLogKey(t *testing.T) {
 	}
 	defer st.Close()
 	d := &kit.Data{Dir: dir}
-	l, err := openHistory(t.Context(), d, st, nil, false, o.Log)
+	l, err := openHistory(t.Context(), d, st, nil, false, o.Log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,14 +24,15 @@ const logFolder = "log"
 const bucketTries = 30 * time.Second
 
 // logStorage is where the log of a data directory has its files: there, and where its blobs
-// are in a bucket in the bucket too.
-func logStorage(ctx context.Context, d *kit.Data, blobs blob.Store) (translog.Storage, error) {
+// are in a bucket in the bucket too. Once lost is closed nothing goes there any more: a server
+// that was cut off gives its data directory to the next one at once.
+func logStorage(ctx context.Context, d *kit.Data, blobs blob.Store, lost <-chan struct{}) (translog.Storage, error) {
 	dir := translog.Dir(d.Path(logFolder))
 	bucket, ok := blobs.(*s3.Store)
 	if !ok {
 		return dir, nil
 	}
-	l := &bucketLog{dir: dir, files: bucket.Files(logFolder)}
+	l := &bucketLog{dir: dir, files: bucket.Files(logFolder), lost: lost}
 	if err := l.meet(ctx); err != nil {
 		return nil, fmt.Errorf("the log in the bucket: %w", err)
 	}
@@ -45,10 +46,22 @@ func logStorage(ctx context.Context, d *kit.Data, blobs blob.Store) (translog.St
 type bucketLog struct {
 	dir   translog.Dir
 	files *s3.Files
+	lost  <-chan struct{}
 }
 
+// within bounds what is done with one file.
 func (l *bucketLog) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), bucketTries)
+	ctx, cancel := context.WithTimeout(context.Background(), bucketTries)
+	if l.lost != nil {
+		go func() {
+			select {
+			case <-l.lost:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
 }
 
 // Read implements translog.Storage.

@@ -48,7 +48,7 @@ func TestLogInABucket(t *testing.T) {
 	// publish opens the log, writes so many facts and publishes them; it returns the log.
 	publish := func(blobs blob.Store, facts int) *translog.Log {
 		t.Helper()
-		l, err := openHistory(t.Context(), d, st, blobs, false, slog.New(slog.DiscardHandler))
+		l, err := openHistory(t.Context(), d, st, blobs, false, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +112,16 @@ func TestLogInABucket(t *testing.T) {
 	bucket.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := openHistory(ctx, d, st, bytesAt, false, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := openHistory(ctx, d, st, bytesAt, false, slog.New(slog.DiscardHandler), nil); err == nil {
 		t.Error("a log opened whose bucket is away")
+	}
+	// A server that has lost the lead waits no longer for a bucket that is away.
+	lost, ended := make(chan struct{}), make(chan error)
+	cut := &bucketLog{dir: translog.Dir(t.TempDir()), files: bytesAt.Files(logFolder), lost: lost}
+	go func() { ended <- cut.Write("checkpoint", []byte("late"), true) }()
+	close(lost)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a write of a server that does not lead any more: %v", err)
 	}
 }
 

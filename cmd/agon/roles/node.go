@@ -167,7 +167,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	if s.bytes, err = openBlobs(ctx, s.Data, o); err != nil {
 		return s, err
 	}
-	if s.history, err = openHistory(ctx, s.Data, s.Store, s.bytes, accept, o.Log); err != nil {
+	if s.history, err = openHistory(ctx, s.Data, s.Store, s.bytes, accept, o.Log, at.lost); err != nil {
 		return s, err
 	}
 	s.Blobs = s.bytes

@@ -30,6 +30,7 @@ type seat struct {
 	store   *store.Store
 	cluster store.Cluster
 	front   *front
+	lost    <-chan struct{} // closed when the lead is lost; nil: it cannot be
 }
 
 // close gives back what was opened.
@@ -159,6 +160,7 @@ func (m *member) tryLead(ctx context.Context, at seat) (*store.Term, *kit.Data, 
 func (m *member) lead(ctx context.Context, at seat, t *store.Term) (again bool, err error) {
 	began := time.Now()
 	at.store.KeepArenas()
+	at.lost = t.Lost
 	s, err := openArenasAt(ctx, m.o, at)
 	if err != nil {
 		t.Resign()

@@ -78,7 +78,7 @@ func TestCopyRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := openHistory(t.Context(), d, st, nil, false, o.Log)
+	l, err := openHistory(t.Context(), d, st, nil, false, o.Log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
