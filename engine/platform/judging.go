@@ -308,6 +308,8 @@ func (p *Platform) claimJudging(ctx context.Context, c Caller, r client.ClaimReq
 		case <-me.ch:
 		case <-timer.C:
 			return nil, nil
+		case <-p.draining:
+			return nil, nil // the next server has what comes
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -50,6 +52,25 @@ func (f *fixture) play(validator string, value float64) *client.Lease {
 	}
 	f.result(validator, l, f.attest(validator, l, scored(l, value)))
 	return l
+}
+
+// A server that ends keeps nobody waiting: not for runs, and not for results to judge.
+func TestDrainEndsWaiting(t *testing.T) {
+	f := strangers(t, 1, 1)
+	wait := client.ClaimRequest{Kinds: []string{"fake"}, Driver: "runc", WaitMS: int(maxWait.Milliseconds())}
+	ctx, late := context.WithTimeoutCause(bg, maxWait/2, errors.New("it waits on"))
+	defer late()
+	ended := make(chan error)
+	go func() {
+		_, err := f.Claim(ctx, Caller{Hotkey: val1}, wait)
+		ended <- err
+	}()
+	go func() {
+		_, err := f.ClaimJudging(ctx, Caller{Hotkey: val2}, wait)
+		ended <- err
+	}()
+	f.Drain()
+	must(t, errors.Join(<-ended, <-ended))
 }
 
 func (f *fixture) judge(validator string, value float64) *client.JudgeLease {

@@ -122,3 +122,6 @@ func (p *Platform) Follow(ctx context.Context) error {
 // Drain ends the waiting of claims with "nothing now": whoever asks again is
 // sent to another server. Leases go on. It may be called again.
 func (p *Platform) Drain() { p.drain() }
+
+// Draining is closed by Drain, for what waits elsewhere.
+func (p *Platform) Draining() <-chan struct{} { return p.draining }

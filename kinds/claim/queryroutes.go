@@ -75,7 +75,7 @@ func queryRoutes(s *kit.Server, arena string) (http.Handler, error) {
 	}
 	host := tools.New(conf)
 	p, h, err := wire.NewPlatform(wire.PlatformConfig{
-		Driver: driver(s, &a.Arena), Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx-query"), Documents: kept, Log: s.Options.Log, Items: conf.Items, Repo: newLazyRepo(s.Options),
+		Driver: driver(s, &a.Arena), Draining: s.Platform.Draining(), Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx-query"), Documents: kept, Log: s.Options.Log, Items: conf.Items, Repo: newLazyRepo(s.Options),
 		Verifier: verifier(s, arena),
 		Hidden: func(ctx context.Context) (map[string]bool, error) {
 			list, err := tasks(ctx, func(t agon.TaskRef) bool { return t.Hidden })

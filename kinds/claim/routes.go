@@ -91,7 +91,7 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 		return nil, err
 	}
 	p, h, err := wire.NewPlatform(wire.PlatformConfig{
-		Driver: driver(s, &a.Arena),
+		Driver: driver(s, &a.Arena), Draining: s.Platform.Draining(),
 		Keys: func(ctx context.Context) (map[string]string, error) {
 			a, err := s.Platform.FullArena(ctx, arena)
 			if err != nil {

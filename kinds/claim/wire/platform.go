@@ -40,6 +40,8 @@ type PlatformConfig struct {
 	Dir    string // batches and registrations
 	// Documents has what would stand in Dir, but for keys; nil: Dir has it.
 	Documents folder.Documents
+	// Draining is closed where nobody may wait for work any more; nil: it never is.
+	Draining <-chan struct{}
 	// Items and Repo answer /v1/feeds and /v1/repo-search; nil: 503.
 	Items tools.Items
 	Repo  tools.Repo

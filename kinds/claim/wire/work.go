@@ -264,6 +264,7 @@ func (p *Platform) workTasks(w http.ResponseWriter, r *http.Request) {
 				continue
 			case <-until.C:
 			case <-p.work.ended:
+			case <-p.cfg.Draining:
 			case <-r.Context().Done():
 			}
 		}
