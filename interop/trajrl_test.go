@@ -96,9 +96,16 @@ func TestTrajrl(t *testing.T) {
 	}
 	validator := first("/api/validators", "validators", "hotkey")
 	won, _ := get("/api/v2/winner/current")["winner"].(map[string]any)
-	miner, hash := first("/api/miners", "miners", "hotkey"), first("/api/miners", "miners", "packHash")
+	var miner, hash string
 	if won != nil {
 		miner, hash = won["hotkey"].(string), won["pack_hash"].(string)
+	} else { // nobody has won: some miner with a pack
+		for _, x := range get("/api/miners")["miners"].([]any) {
+			row := x.(map[string]any)
+			if s, _ := row["packHash"].(string); s != "" {
+				miner, hash = row["hotkey"].(string), s
+			}
+		}
 	}
 	// Where a path is given, what is printed is what the server answers there.
 	plays := []struct{ path, args string }{
