@@ -179,8 +179,11 @@ func (p *part) pace(req []byte, at, end time.Time, every time.Duration) (mine []
 	}
 	defer func() { _ = c.Close() }()
 	br := bufio.NewReaderSize(c, 64<<10)
+	due := time.NewTimer(0)
+	defer due.Stop()
 	for ; at.Before(end); at = at.Add(every) {
-		time.Sleep(time.Until(at))
+		due.Reset(time.Until(at))
+		<-due.C
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, err := c.Write(req); err != nil {
 			return nil, err

@@ -107,6 +107,8 @@ func (a *arena) rolled() {
 		t := a.transport("")
 		t.DisableKeepAlives = true
 		c := &http.Client{Transport: t, Timeout: 30 * time.Second}
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
 		for ; rolling.Err() == nil; asked++ {
 			began := time.Now()
 			r, err := c.Get(a.url + "/v1/overview")
@@ -122,7 +124,10 @@ func (a *arena) rolled() {
 			if err != nil {
 				failed = append(failed, fmt.Errorf("after %s: %w", took, err))
 			}
-			time.Sleep(50 * time.Millisecond)
+			select {
+			case <-rolling.Done():
+			case <-tick.C:
+			}
 		}
 	})
 	a.kubectl("-n", "agon", "rollout", "restart", "statefulset/arena-server")

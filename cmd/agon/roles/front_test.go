@@ -28,7 +28,7 @@ func TestDrainEndsStreams(t *testing.T) {
 		close(asked)
 		<-drained // has begun
 		if r.Context().Err() != nil {
-			t.Error("a request that is no stream was cut")
+			t.Error("a request was cut, and it is no stream")
 		}
 		fmt.Fprintln(w, "end")
 	}))

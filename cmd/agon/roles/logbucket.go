@@ -33,6 +33,8 @@ func logStorage(ctx context.Context, d *kit.Data, blobs blob.Store, lost <-chan 
 		return dir, nil
 	}
 	l := &bucketLog{dir: dir, files: bucket.Files(logFolder), lost: lost}
+	ctx, cancel := until(ctx, lost)
+	defer cancel()
 	if err := l.meet(ctx); err != nil {
 		return nil, fmt.Errorf("the log in the bucket: %w", err)
 	}
@@ -52,15 +54,20 @@ type bucketLog struct {
 // within bounds what is done with one file.
 func (l *bucketLog) within() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), bucketTries)
-	if l.lost != nil {
-		go func() {
-			select {
-			case <-l.lost:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
+	ctx, _ = until(ctx, l.lost) // ends with the other
+	return ctx, cancel
+}
+
+// until is a context that ends once lost is closed, too; nil: it never is.
+func until(ctx context.Context, lost <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return ctx, cancel
 }
 
